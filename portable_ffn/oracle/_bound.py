@@ -1,0 +1,112 @@
+"""The rounding error that a sound computation may have, carried along with the value.
+
+One number rule for every step, first order in u with the errors' own size added to the magnitudes:
+
+- a product of n terms: growth(n) u |x||W|, on top of the errors that x and W bring, added up in absolute value;
+- an activation: how far act moves when h moves by its error, and what evaluating it loses (see `Formula`);
+- anything that underflows: eta.
+
+A value that has come from a NaN or an infinity of the caller's is exact: it has error 0 and is expected as it is. One
+that finite numbers have driven beyond the dtype's largest is marked instead: nothing is known of what depends on it.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ._numbers import FLOATING, Array, Floating
+
+# Higham and Mary 2019, theorem 2.4: a sum of n products errs by at most lambda sqrt(n) u |x||W| with a probability of at
+# least 1 - 2 n exp(-lambda**2 / 2) if roundings are independent with mean zero.
+LAMBDA = 1.0
+
+
+class Computed(NamedTuple):
+    """A float64 value, the bound of its error, and where finite numbers overflowed on the way to it."""
+
+    value: Array
+    error: Array
+    overflow: npt.NDArray[np.bool_]
+
+    def bound(self) -> Array:
+        """The error, infinite where the value or something on the way to it overflowed."""
+        return np.where(self.overflow, np.inf, self.error)
+
+
+class Elementwise(NamedTuple):
+    """An activation on arrays: act, act' or None, and the losses of `Formula`."""
+
+    value: Callable[[Array], Array]
+    derivative: Callable[[Array], Array] | None
+    relative: float
+    lost: float
+    power: int
+    underflow: float
+
+
+def roundoff(dtype: Floating) -> float:
+    """u of `dtype` and of float64: the oracle rounds too, and for dtype float64 just as much."""
+    return dtype.unit_roundoff + FLOATING["float64"].unit_roundoff
+
+
+def growth(n: int) -> float:
+    """How many u a dot product of n terms may lose, relative to |x||W|: lambda sqrt(n), or n where n is less."""
+    return min(n, LAMBDA * math.sqrt(n))
+
+
+def settle(value: Array, error: Array, lost: npt.NDArray[np.bool_], expected: Array, dtype: Floating) -> Computed:
+    """Mark what left the range of `dtype`; `expected` says where the inputs were finite, `lost` what is marked already."""
+    error = np.where(np.isfinite(value) & np.isfinite(error), error, 0.0)
+    return Computed(value, error, lost | (expected & ~(np.abs(value) + error <= dtype.largest)))
+
+
+def affine(x: Computed, W: Computed, b: Computed | None, dtype: Floating) -> Computed:
+    """x W + b."""
+    product = x.value @ W.value
+    n, size, bias = W.value.shape[0], np.abs(x.value), b is not None
+    error = x.error @ np.abs(W.value) + (size + x.error) @ W.error
+    magnitude = (size + x.error) @ (np.abs(W.value) + W.error)
+    finite = np.isfinite(x.value).all(axis=-1, keepdims=True) & np.isfinite(W.value).all(axis=0)
+    lost = x.overflow.any(axis=-1, keepdims=True) | W.overflow.any(axis=0)
+    value = product
+    if b is not None:
+        value, magnitude, error = product + b.value, magnitude + np.abs(b.value), error + b.error
+        finite, lost = finite & np.isfinite(b.value), lost | b.overflow
+    error = error + roundoff(dtype) * growth(n + bias) * magnitude + (n + bias) * dtype.underflow
+    lost = lost | (finite & ~(np.abs(product) + error <= dtype.largest))
+    return settle(value, error, lost, finite, dtype)
+
+
+def times(a: Computed, b: Computed, dtype: Floating) -> Computed:
+    """a * b, elementwise."""
+    value = a.value * b.value
+    error = np.abs(a.value) * b.error + np.abs(b.value) * a.error + a.error * b.error
+    error = error + roundoff(dtype) * (np.abs(value) + error) + dtype.underflow
+    finite = np.isfinite(a.value) & np.isfinite(b.value)
+    return settle(value, error, a.overflow | b.overflow, finite, dtype)
+
+
+def reach(act: Callable[[Array], Array], h: Computed, value: Array) -> Array:
+    """How far act(h) may move when h moves by up to its error; half steps see a turning point in between."""
+    steps = (1.0, -1.0, 0.5, -0.5) if np.any(h.error > 0.1) else (1.0, -1.0)
+    moves = [np.abs(act(h.value + step * h.error) - value) for step in steps]
+    return np.fmax.reduce(moves)
+
+
+def activated(act: Elementwise, h: Computed, dtype: Floating) -> Computed:
+    """act(h)."""
+    value = act.value(h.value)
+    moved, size = reach(act.value, h, value), np.abs(h.value)
+    conditioned: Array = moved
+    if act.derivative is not None:
+        slope = np.abs(act.derivative(h.value))
+        moved, conditioned = np.fmax(moved, slope * h.error), slope * size
+    error = moved
+    if act.relative or act.lost:
+        u, eta = roundoff(dtype), dtype.underflow**act.underflow
+        rounded = act.relative * (np.abs(value) + moved) + conditioned + act.lost * size**act.power
+        error = moved + u * rounded + eta * (1.0 + size)
+    return settle(value, error, h.overflow, np.isfinite(h.value), dtype)

@@ -1,0 +1,104 @@
+"""From `activation=` to what is done with the branches: names, clipped gates, gate objects and callables."""
+
+import difflib
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ._bound import Computed, Elementwise, activated, roundoff, settle, times
+from ._formulas import FORMULAS, Formula, Scalar, clamp, scaled_silu, scaled_silu_slope, within
+from ._numbers import Array, Floating
+
+
+def on_array(scalar: Scalar) -> Callable[[Array], Array]:
+    """A scalar formula applied to each element."""
+    return lambda h: np.fromiter(map(scalar, h.ravel().tolist()), np.float64, h.size).reshape(h.shape)
+
+
+def elementwise(row: Formula) -> Elementwise:
+    """A row of the table, on arrays."""
+    return Elementwise(on_array(row.value), on_array(row.derivative), *row[2:])
+
+
+def from_callable(function: Callable[[Array], Any]) -> Elementwise:
+    """A caller's own activation: its slope comes from differences, and its rounding is taken for that of a gate."""
+
+    def value(h: Array) -> Array:
+        result = np.asarray(function(h), dtype=np.float64)
+        if result.shape != h.shape:
+            raise ValueError(
+                f"activation must return an array of its argument's shape {h.shape}, got shape {result.shape}"
+            )
+        return result
+
+    return Elementwise(value, getattr(function, "derivative", None), 4.0, 1.0, 1, 1.0)
+
+
+def is_clipped(activation: Any) -> bool:
+    """Whether it is a ClippedGate, known by its four numbers and not by its class."""
+    return all(hasattr(activation, field) for field in ("limit", "alpha", "offset", "clip"))
+
+
+def clipped_gate(gate: Any) -> tuple[Elementwise, Elementwise]:
+    """The two factors of a ClippedGate: the gate clamped above only, the linear branch on both sides, plus offset."""
+    limit = math.inf if gate.limit is None else float(gate.limit)
+    alpha, offset = float(gate.alpha), float(gate.offset)
+    if gate.clip == "before":
+        act = Formula(
+            lambda g: scaled_silu(min(g, limit), alpha),
+            lambda g: scaled_silu_slope(g, alpha) if g < limit else 0.0 * g,
+            3, 1, 1,
+        )  # fmt: skip
+    elif gate.clip == "after":
+        act = Formula(
+            lambda g: min(scaled_silu(g, alpha), limit),
+            lambda g: scaled_silu_slope(g, alpha) if scaled_silu(g, alpha) < limit else 0.0 * g,
+            3, 1, 1,
+        )  # fmt: skip
+    else:
+        raise ValueError(f'clip must be "before" or "after", got {gate.clip!r}')
+    linear = Formula(lambda u: clamp(u, -limit, limit) + offset, lambda u: within(u, -limit, limit), 1)
+    return elementwise(act), elementwise(linear)
+
+
+def by_name(activation: Any) -> Elementwise:
+    """The activation of that name, or the caller's function."""
+    if isinstance(activation, str):
+        if activation not in FORMULAS:
+            nearest = difflib.get_close_matches(activation, FORMULAS, n=1)
+            hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+            raise ValueError(f"activation must be one of {', '.join(sorted(FORMULAS))}, got {activation!r}{hint}")
+        return elementwise(FORMULAS[activation])
+    if callable(activation):
+        return from_callable(activation)
+    raise TypeError(f"activation must be a name, a gate object or a callable, got {type(activation).__name__}")
+
+
+def free_gate(gate: Any, g: Computed, u: Computed, dtype: Floating) -> Computed:
+    """gate(g, u) of an unknown gate: how far it moves when either branch moves by its error, or both."""
+    value = np.asarray(gate.gate(g.value, u.value), dtype=np.float64)
+    if value.shape != g.value.shape:
+        raise ValueError(f"gate(g, u) must return an array of their shape {g.value.shape}, got {value.shape}")
+    moved = np.zeros_like(value)
+    for i, j in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1)):
+        there = np.asarray(gate.gate(g.value + i * g.error, u.value + j * u.error), dtype=np.float64)
+        moved = np.fmax(moved, np.abs(there - value))
+    product = np.abs(g.value * u.value)
+    rounded = roundoff(dtype) * (4.0 * (np.abs(value) + moved) + product) + dtype.underflow * (1.0 + product)
+    finite = np.isfinite(g.value) & np.isfinite(u.value)
+    return settle(value, moved + rounded, g.overflow | u.overflow, finite, dtype)
+
+
+def combined(activation: Any, g: Computed, u: Computed | None, dtype: Floating) -> Computed:
+    """act(g), act(g) * u, or what the gate object makes of both."""
+    if is_clipped(activation) or hasattr(activation, "gate"):
+        if u is None:
+            raise ValueError("a gate object needs the linear branch V, got V=None; give V or name an activation")
+        if not is_clipped(activation):
+            return free_gate(activation, g, u, dtype)
+        act, linear = clipped_gate(activation)
+        return times(activated(act, g, dtype), activated(linear, u, dtype), dtype)
+    a = activated(by_name(activation), g, dtype)
+    return a if u is None else times(a, u, dtype)
