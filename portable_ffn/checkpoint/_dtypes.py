@@ -6,7 +6,7 @@ import numpy as np
 
 from portable_ffn.checkpoint._errors import CheckpointError
 
-# The names that the format knows (safetensors 0.8, `Dtype` in its tensor.rs): the dtype's common name, bits a value.
+# The names that the format knows (`Dtype` of safetensors 0.8): the dtype's common name, bits a value.
 # The format stores little-endian values.
 DTYPES: Final[dict[str, tuple[str, int]]] = {
     "BOOL": ("bool", 8),
@@ -40,11 +40,14 @@ DISK_NAMES: Final[dict[str, str]] = {name: disk for disk, (name, _) in DTYPES.it
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """The little-endian NumPy dtype of a common name; ml_dtypes is imported for those that NumPy lacks."""
     if BITS[name] < 8:
-        raise CheckpointError(f"{name} packs several values into a byte, and is not read; store the weights as bfloat16")
+        raise CheckpointError(f"{name} packs several values into a byte, and is not read; save as bfloat16")
     if name == "bfloat16" or name.startswith("float8"):
         try:
             import ml_dtypes
         except ImportError as error:
-            raise CheckpointError(f"{name} in NumPy needs the package ml_dtypes; pip install ml_dtypes") from error
-        return np.dtype(getattr(ml_dtypes, name))
+            raise CheckpointError(
+                f"{name} in NumPy needs the package ml_dtypes; pip install ml_dtypes"
+            ) from error
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return dtype
     return np.dtype(name).newbyteorder("<")

@@ -4,7 +4,7 @@ import mmap
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from portable_ffn.checkpoint._dtypes import numpy_dtype
 from portable_ffn.checkpoint._errors import CheckpointError
 
 JSON_LIMIT: Final = 100_000_000
-"""Bytes; the limit that safetensors sets to its headers, here for every JSON text."""
+"""Bytes. The format's own limit on a safetensors header, kept for every JSON text."""
 
 
 class TensorInfo(NamedTuple):
@@ -30,67 +30,73 @@ def status(path: Path) -> os.stat_result:
     """The file's status, links followed; FileNotFoundError if it is missing."""
     try:
         return path.stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(f"no such file or directory: {path}") from None
     except (OSError, ValueError) as error:
-        # ValueError: a NUL in the path. OSError: a loop of links, no permission, a name that is too long.
-        raise CheckpointError(f"{path}: can't be opened: {error}") from None
+        # ValueError: a NUL in the path. OSError: a loop of links, no permission, too long a name.
+        raise CheckpointError(f"{str(path)[:1000]!r} can't be opened: {str(error)[:200]}") from None
+
+
+def is_directory(path: Path) -> bool:
+    """Whether the path is a directory; FileNotFoundError if it is missing."""
+    return stat.S_ISDIR(status(path).st_mode)
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """The file opened for reading; anything but a regular file is refused before it can block."""
+    """The file, opened; anything but a regular file is refused before opening it could block."""
     mode = status(path).st_mode
     if stat.S_ISDIR(mode):
-        raise CheckpointError(f"{path}: is a directory; a file is needed here")
+        raise CheckpointError(f"{path}: is a directory; a file must stand here")
     if not stat.S_ISREG(mode):
-        raise CheckpointError(f"{path}: is neither a file nor a directory")
+        raise CheckpointError(f"{path}: is no regular file")
     try:
         return path.open("rb")
     except OSError as error:
-        raise CheckpointError(f"{path}: can't be opened: {error}") from None
+        raise CheckpointError(f"{path}: can't be opened: {error.strerror}") from None
 
 
-def read_text(path: Path) -> bytes:
-    """All bytes of a JSON file, of at most JSON_LIMIT bytes."""
+def read_json(path: Path) -> bytes:
+    """The bytes of a JSON file, at most JSON_LIMIT of them."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > JSON_LIMIT:
-            raise CheckpointError(f"{path}: {size} bytes of JSON; at most {JSON_LIMIT} are read")
+            raise CheckpointError(f"{path}: JSON of {size} bytes; {JSON_LIMIT} are the limit")
         return file.read(JSON_LIMIT)
 
 
 class Mapped:
-    """A file mapped into memory at the first use; arrays are read-only views of it."""
+    """A file of a known size, mapped into memory at first use."""
 
     def __init__(self, path: Path, size: int) -> None:
         self.path = path
         self.size = size
         self._map: mmap.mmap | None = None
 
-    def __getstate__(self) -> tuple[Path, int]:
+    def __reduce__(self) -> tuple[type["Mapped"], tuple[Path, int]]:
         """Without the map, which belongs to the process."""
-        return self.path, self.size
+        return type(self), (self.path, self.size)
 
-    def __setstate__(self, state: tuple[Path, int]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
-
-    def array(self, info: TensorInfo) -> np.ndarray:
-        """The tensor as a view of the file."""
+    def array(self, info: TensorInfo) -> np.ndarray[Any, Any]:
+        """The tensor as a read-only view of the file; a copy where its place is not aligned to its dtype."""
         dtype = numpy_dtype(info.dtype)
         if info.nbytes == 0:
-            empty = np.empty(info.shape, dtype)
-            empty.flags.writeable = False
-            return empty
+            array = np.empty(info.shape, dtype)
+        else:
+            flat = np.frombuffer(self.memory(), dtype, info.nbytes // dtype.itemsize, info.offset)
+            # Old writers didn't pad the header; other libraries take an unaligned view badly or not at all.
+            array = (flat if flat.flags.aligned else flat.copy()).reshape(info.shape)
+        array.flags.writeable = False
+        return array
+
+    def memory(self) -> mmap.mmap:
+        """The whole file as memory; pages are read as they are touched."""
         if self._map is None:
             with open_regular(self.path) as file:
                 size = os.fstat(file.fileno()).st_size
-                # A file that has shrunk would kill the process at the first touch of a lost page.
+                # Touching a page that a shrunken file has lost would kill the process.
                 if size != self.size:
-                    raise CheckpointError(f"{self.path}: had {self.size} bytes when opened and has {size} now; open it again")
+                    raise CheckpointError(
+                        f"{self.path}: had {self.size} bytes when opened, has {size} now; open it again"
+                    )
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        count = info.nbytes // dtype.itemsize
-        flat = np.frombuffer(self._map, dtype, count, info.offset)
-        if not flat.flags.aligned:
-            flat = flat.copy()
-            flat.flags.writeable = False
-        return flat.reshape(info.shape)
+        return self._map

@@ -1,22 +1,24 @@
-"""A strict reader of JSON objects, for what comes from files that nobody vouches for."""
+"""A strict reader of JSON objects, for files that nobody vouches for."""
 
 import json
 import math
+from collections import Counter
 from typing import Any
 
 from portable_ffn.checkpoint._errors import CheckpointError
 
 
 def parse_object(data: bytes, what: str, *, infinity: bool = False) -> dict[str, Any]:
-    """The JSON object in `data`; `what` names its place in the errors. No duplicate keys, no NaN."""
+    """The JSON object in `data`, without duplicate keys and NaN; `what` names its place in the errors."""
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        # Python keeps the last of two equal keys, other readers the first: the file would mean two things.
         found = dict(items)
+        # Python keeps the last of two equal keys, other readers the first: the file would mean two things.
         if len(found) != len(items):
-            keys = [key for key, _ in items]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise CheckpointError(f"{what}: the key {twice[:200]!r} occurs twice; each may occur once")
+            ((key, _),) = Counter(key for key, _ in items).most_common(1)
+            raise CheckpointError(
+                f"{what}: the key {key[:200]!r} stands twice in one object; it must stand once"
+            )
         return found
 
     def constant(text: str) -> float:
@@ -33,6 +35,7 @@ def parse_object(data: bytes, what: str, *, infinity: bool = False) -> dict[str,
     try:
         text = data.decode("utf-8")
         found = json.loads(text, object_pairs_hook=pairs, parse_constant=constant, parse_float=number)
+        # Half of a surrogate pair, written as an escape, can't be printed or stand in a path.
         if "\\ud" in text or "\\uD" in text:
             json.dumps(found, ensure_ascii=False).encode("utf-8")
     except CheckpointError:
@@ -40,7 +43,7 @@ def parse_object(data: bytes, what: str, *, infinity: bool = False) -> dict[str,
     except RecursionError:
         raise CheckpointError(f"{what}: the JSON is nested too deeply") from None
     except ValueError as error:
-        # UnicodeError, JSONDecodeError, and Python's limit on the digits of an integer are all ValueErrors.
+        # UnicodeError, JSONDecodeError and Python's limit on the digits of an integer are all ValueErrors.
         raise CheckpointError(f"{what} must be JSON in UTF-8: {str(error)[:200]}") from None
     if not isinstance(found, dict):
         raise CheckpointError(f"{what} must be a JSON object, got {type(found).__name__}")

@@ -1,95 +1,85 @@
 """The header of one safetensors file, read strictly.
 
-The format is in the README of github.com/huggingface/safetensors ("Format"). The library's own reader is not used,
-for three reasons: it takes what the format forbids (a key that occurs twice), it can't give bfloat16 or float8 to
-NumPy, and its errors don't say which file and which tensor.
+The format is described under "Format" in the README of github.com/huggingface/safetensors. That library's own
+reader is not used here: it takes a key that stands twice, which the format forbids; it gives no bfloat16 or float8
+to NumPy; and its errors name neither the file nor the tensor.
 """
 
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from portable_ffn.checkpoint._dtypes import DTYPES
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files import JSON_LIMIT, TensorInfo, open_regular
+from portable_ffn.checkpoint._foreign import refuse_magic
 from portable_ffn.checkpoint._json import parse_object
 
+_AXES: Final = 64  # as many as NumPy holds
 
-def read_header(path: Path) -> tuple[dict[str, TensorInfo], dict[str, str], int]:
-    """The tensors, the metadata and the file's size in bytes; no byte of the tensors is read."""
+
+class Header(NamedTuple):
+    """What one file says of itself, and its size in bytes."""
+
+    tensors: dict[str, TensorInfo]
+    metadata: dict[str, str]
+    size: int
+
+
+def read_header(path: Path) -> Header:
+    """The header, checked against the file's size; no byte of a tensor is read."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
-        start = file.read(8)
-        if size < 10:
-            raise CheckpointError(f"{path}: a safetensors file has at least 10 bytes, this one has {size}")
-        length = int.from_bytes(start, "little")
-        refuse_foreign(path, start + file.read(8))
+        start = file.read(16)
+        refuse_magic(path, start)
+        if size < 10 or len(start) < 10:
+            raise CheckpointError(f"{path}: has {size} bytes; a safetensors file has 10 at least")
+        length = int.from_bytes(start[:8], "little")
         if length > JSON_LIMIT:
-            raise CheckpointError(f"{path}: the header's length says {length} bytes; the format allows {JSON_LIMIT}")
+            raise CheckpointError(
+                f"{path}: its first 8 bytes give the header {length} bytes; {JSON_LIMIT} are the limit"
+            )
         if length > size - 8:
-            raise CheckpointError(f"{path}: the header's length says {length} bytes, the file has {size}; it is cut off")
-        file.seek(8)
-        if file.read(1) != b"{":
-            raise CheckpointError(f"{path}: the header must begin with {{; this is no safetensors file")
+            raise CheckpointError(
+                f"{path}: the header has {length} bytes, the file {size}; the file is cut off"
+            )
+        if start[8:9] != b"{":
+            raise CheckpointError(f"{path}: the header must begin with a brace; this is no safetensors file")
         file.seek(8)
         text = file.read(length)
     header = parse_object(text, f"{path}: the header")
-    metadata = _metadata(header.pop("__metadata__", {}), path)
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise CheckpointError(f"{path}: __metadata__ must map strings to strings")
     tensors = {name: _tensor(name, entry, path, 8 + length) for name, entry in header.items()}
     _check_cover(tensors, path, 8 + length, size)
-    return tensors, metadata, size
-
-
-# What files of other formats begin with.
-_MAGIC = {
-    b"PK\x03\x04": "a zip archive (a PyTorch pickle, most likely)",
-    b"\x80": "a Python pickle",
-    b"\x89HDF\r\n\x1a\n": "an HDF5 file",
-    b"GGUF": "a GGUF file",
-    b"version https://": "a Git LFS pointer, not the file itself (git lfs pull fetches it)",
-    b"<!DOCTYPE": "an HTML page",
-    b"\x93NUMPY": "a NumPy file",
-    b"\x1f\x8b": "a gzip archive",
-}
-
-
-def refuse_foreign(path: Path, start: bytes) -> None:
-    """Refuse by name what is plainly of another format."""
-    for magic, what in _MAGIC.items():
-        # A safetensors file whose header has 0x80 bytes begins with 0x80 too, but has a brace after eight bytes.
-        if start.startswith(magic) and start[8:9] != b"{":
-            raise CheckpointError(f"{path}: is {what}, not a safetensors file; save the model with safetensors")
-
-
-def _metadata(found: Any, path: Path) -> dict[str, str]:
-    """The free texts of a file."""
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise CheckpointError(f"{path}: __metadata__ must map strings to strings")
-    return found
+    return Header(tensors, metadata, size)
 
 
 def _tensor(name: str, entry: Any, path: Path, base: int) -> TensorInfo:
-    """One entry of the header, checked against itself."""
+    """One entry of the header, checked against itself; `base` is where the data begins."""
     where = f"{path}: tensor {name[:200]!r}"
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
-        raise CheckpointError(f"{where}: must have dtype, shape and data_offsets, and no more")
+        raise CheckpointError(f"{where} must have dtype, shape and data_offsets, and nothing else")
     disk, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(disk, str) or disk not in DTYPES:
-        raise CheckpointError(f"{where}: unknown dtype {str(disk)[:40]!r}; the format knows {', '.join(DTYPES)}")
-    if not _naturals(shape) or not _naturals(offsets) or len(offsets) != 2:
-        raise CheckpointError(f"{where}: shape and data_offsets must be lists of whole numbers from 0 on, offsets of two")
-    if len(shape) > 64:
-        raise CheckpointError(f"{where}: {len(shape)} axes; NumPy holds 64")
+        raise CheckpointError(
+            f"{where} has the unknown dtype {str(disk)[:40]!r}; known are {', '.join(DTYPES)}"
+        )
+    if not _naturals(shape) or len(shape) > _AXES:
+        raise CheckpointError(
+            f"{where}: shape must be a list of at most {_AXES} whole numbers, got {str(shape)[:80]}"
+        )
+    if not _naturals(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
+        raise CheckpointError(f"{where}: data_offsets must be [begin, end], got {str(offsets)[:80]}")
     dtype, bits = DTYPES[disk]
-    # An empty tensor may claim axes whose product NumPy can't hold.
-    if math.prod(n for n in shape if n) * bits >= 2**66:
-        raise CheckpointError(f"{where}: {disk} of shape {shape} is more than 2**63 bytes")
     begin, end = offsets
-    if begin > end:
-        raise CheckpointError(f"{where}: ends ({end}) before it begins ({begin})")
-    if math.prod(shape) * bits != (end - begin) * 8:
-        raise CheckpointError(f"{where}: {disk} of shape {shape} doesn't fill its {end - begin} bytes")
+    # The second test is for an empty tensor, whose other axes NumPy multiplies all the same.
+    if math.prod(shape) * bits != (end - begin) * 8 or math.prod(n for n in shape if n) * bits >= 2**63:
+        raise CheckpointError(
+            f"{where}: {disk} of shape {str(shape)[:80]} doesn't fit its {end - begin} bytes"
+        )
     return TensorInfo(name, dtype, tuple(shape), path, base + begin, end - begin)
 
 
@@ -99,17 +89,15 @@ def _naturals(found: Any) -> bool:
 
 
 def _check_cover(tensors: dict[str, TensorInfo], path: Path, base: int, size: int) -> None:
-    """The tensors must fill the data one after another, as the format demands: no hole, no overlap, no rest."""
-    end = base
-    last = "the header"
-    for info in sorted(tensors.values(), key=lambda info: (info.offset, info.offset + info.nbytes)):
+    """The tensors must fill the data one after another, as the format demands: no hole, overlap or rest."""
+    end, last = base, "the header"
+    for info in sorted(tensors.values(), key=lambda info: (info.offset, info.nbytes)):
         if info.offset != end:
-            fault = "a hole before" if info.offset > end else "overlaps with"
-            what = f"{fault} it" if info.offset > end else f"it {fault} {last}"
-            raise CheckpointError(f"{path}: tensor {info.name[:200]!r} begins at byte {info.offset - base} of the data, "
-                                  f"{end - base} expected: {what}")
-        end += info.nbytes
-        last = repr(info.name[:200])
+            fault = "there is a hole between them" if info.offset > end else "they overlap"
+            raise CheckpointError(
+                f"{path}: tensor {info.name[:200]!r} begins at byte {info.offset}, {last} ends at byte {end}; {fault}"
+            )
+        end, last = end + info.nbytes, f"tensor {info.name[:200]!r}"
     if end != size:
-        raise CheckpointError(f"{path}: the header describes {end} bytes, the file has {size}; it is "
-                              f"{'cut off' if size < end else 'longer than it says'}")
+        fault = "it is cut off" if size < end else "the rest belongs to no tensor"
+        raise CheckpointError(f"{path}: the tensors end at byte {end}, the file at byte {size}; {fault}")

@@ -1,4 +1,4 @@
-"""A checkpoint as one thing, whatever its files: what tensors it has, and their values."""
+"""A checkpoint as one thing, whatever its files: which tensors it has, and their values."""
 
 import os
 from collections.abc import Mapping
@@ -8,103 +8,140 @@ from typing import Any
 
 import numpy as np
 
-from portable_ffn.checkpoint._directory import config_of, find_files, read_index, refuse_names
+from portable_ffn.checkpoint._contents import Contents, read_contents
+from portable_ffn.checkpoint._dequantise import dequantise
+from portable_ffn.checkpoint._directory import find_files, read_config, read_index
 from portable_ffn.checkpoint._errors import CheckpointError
-from portable_ffn.checkpoint._files import Mapped, TensorInfo, status
-from portable_ffn.checkpoint._safetensors import read_header
+from portable_ffn.checkpoint._files import TensorInfo, is_directory
+from portable_ffn.checkpoint._foreign import refuse_adapter_files, refuse_names
 
 __all__ = ["Store", "TensorInfo", "open_store"]
 
 
 class Store:
-    """The tensors of a checkpoint by name. Opening it reads the headers; an array reads what it touches.
+    """The tensors of a checkpoint by name. Only headers are read until an array is asked for.
 
     Attributes
     ----------
     path : pathlib.Path
-        What was opened.
+        What was opened, ~ expanded.
     config : dict
-        config.json, or {}.
-    metadata : dict
-        The free texts of a checkpoint of one file.
-    tensors : mapping
-        On-disk name -> `TensorInfo`.
-    logical : mapping
-        Like `tensors`, with a quantised weight and its scales as one tensor of floats.
+        config.json; of a GGUF file, its metadata, long arrays and strings left out; else {}.
+    metadata : dict of str to str
+        The free texts of a checkpoint of one file, else {}.
+    tensors : mapping of str to TensorInfo
+        The tensors on disk.
+    logical : mapping of str to TensorInfo
+        The same, with a quantised weight and its scales as one tensor: dtype "float32" and the shape of the
+        values where it can be read, else the format's name for a dtype and the shape as far as it can be told.
+        `file`, `offset` and `nbytes` are those of the values on disk.
+    formats : mapping of str to str
+        Logical name -> format, for the quantised ones: "FP8", "MXFP4", "Q8_0", "GPTQ" and so on.
     """
 
-    def __init__(self, path: Path, config: dict[str, Any], metadata: dict[str, str],
-                 tensors: dict[str, TensorInfo], sizes: dict[Path, int]) -> None:
+    def __init__(self, path: Path, contents: Contents) -> None:
         self.path = path
-        self.config = config
-        self.metadata = metadata
-        self.tensors: Mapping[str, TensorInfo] = MappingProxyType(tensors)
-        self._files = {file: Mapped(file, size) for file, size in sizes.items()}
-        self.logical: Mapping[str, TensorInfo] = self.tensors
+        self.config = contents.config
+        self.metadata = contents.metadata
+        self._tensors = contents.tensors
+        self._logical = contents.logical
+        self._recipes = contents.recipes
+        self._files = contents.files
 
-    def read(self, name: str) -> np.ndarray:
-        """The tensor as it is on disk: a read-only view of the mapped file."""
-        info = self.tensors[name]
+    @property
+    def tensors(self) -> Mapping[str, TensorInfo]:
+        """The tensors on disk, by name."""
+        return MappingProxyType(self._tensors)
+
+    @property
+    def logical(self) -> Mapping[str, TensorInfo]:
+        """The tensors as they are meant, by name."""
+        return MappingProxyType(self._logical)
+
+    @property
+    def formats(self) -> Mapping[str, str]:
+        """The formats of the quantised logical tensors, by name."""
+        return {name: recipe.format for name, recipe in self._recipes.items()}
+
+    def read(self, name: str) -> np.ndarray[Any, Any]:
+        """The tensor as it is on disk: a read-only view of the mapped file, which is read as it is touched.
+
+        Raises
+        ------
+        KeyError
+            There is no such tensor.
+        CheckpointError
+            The file has changed since, or NumPy can't hold the dtype.
+        """
+        info = self._tensors[name]
         return self._files[info.file].array(info)
 
-    def read_logical(self, name: str) -> np.ndarray:
-        """The tensor's values: dequantised to float32 where it is quantised, else as `read`."""
-        return self.read(name)
+    def read_logical(self, name: str, row: int | None = None) -> np.ndarray[Any, Any]:
+        """The values: dequantised to float32 where they are quantised, else as `read`.
+
+        Parameters
+        ----------
+        name : str
+            One of `logical`.
+        row : int, optional
+            Read this row of the first axis only, as one expert of a stack of three axes.
+
+        Raises
+        ------
+        KeyError
+            There is no such tensor.
+        CheckpointError
+            The format is not read; the message names it.
+        """
+        recipe = self._recipes.get(name)
+        if recipe is None:
+            array = self.read(name)
+            return array if row is None else np.asarray(array[row])
+        arrays = [self.read(source) for source in recipe.sources]
+        if row is None:
+            return dequantise(name, recipe, arrays)
+        experts, axes = arrays[0].shape[0], len(self._logical[name].shape)
+        if axes != 3:
+            return np.asarray(dequantise(name, recipe, arrays)[row])
+        row = range(experts)[row]
+        one = [a[row : row + 1] if a.ndim and len(a) == experts else a for a in arrays]
+        return np.asarray(dequantise(name, recipe, one)[0])
 
     def sources(self, name: str) -> tuple[str, ...]:
-        """The names on disk that a logical tensor is read from."""
-        return (name,)
+        """The names on disk that a logical tensor is read from; KeyError if there is no such tensor."""
+        return self._recipes[name].sources if name in self._recipes else (self._tensors[name].name,)
 
 
 def open_store(path: str | os.PathLike[str]) -> Store:
-    """Open a checkpoint: a directory, an index, or one file; only headers are read.
+    """Open a checkpoint; only headers are read.
 
     Parameters
     ----------
     path : str or os.PathLike
-        ~ is expanded.
+        A directory with config.json and model.safetensors, or with an index and its shards; an index; one
+        safetensors file, which is then read alone, without a config.json beside it; a GGUF file. ~ is expanded.
 
     Raises
     ------
     FileNotFoundError
         The path is missing.
     CheckpointError
-        It is there but is no checkpoint that can be read.
+        It holds no checkpoint that can be read.
     """
-    path = Path(os.fspath(path)).expanduser()
-    if not _is_directory(path):
-        if path.name.endswith(".safetensors.index.json"):
-            places, files = read_index(path)
-            return _open_files(path, [path.parent / file for file in files], places, path, config_of(path.parent))
+    try:
+        path = Path(os.fspath(path)).expanduser()
+    except RuntimeError as error:
+        raise FileNotFoundError(f"no such file or directory: {path}: {error}") from None
+    if is_directory(path):
+        found = find_files(path)
+        contents = read_contents(found, read_config(path))
+    elif path.name.endswith(".safetensors.index.json"):
+        contents = read_contents(read_index(path), read_config(path.parent))
+    else:
+        refuse_adapter_files(path.parent, [path.name])
         if not path.name.endswith(".safetensors"):
             refuse_names(path.parent, [path.name])
-        return _open_files(path, [path], None, None, {})
-    files, found, index = find_files(path)
-    return _open_files(path, files, found, index, config_of(path))
-
-
-def _is_directory(path: Path) -> bool:
-    """Whether to look for files inside."""
-    import stat
-
-    return stat.S_ISDIR(status(path).st_mode)
-
-
-def _open_files(path: Path, files: list[Path], places: dict[str, str] | None, index: Path | None,
-                config: dict[str, Any]) -> Store:
-    """The tensors of all files; with an index, each in the file that it names."""
-    tensors: dict[str, TensorInfo] = {}
-    sizes: dict[Path, int] = {}
-    metadata: dict[str, str] = {}
-    for file in files:
-        found, metadata, sizes[file] = read_header(file)
-        for name, info in found.items():
-            if name in tensors:
-                raise CheckpointError(f"{path}: tensor {name!r} is in two files, {tensors[name].file.name} and {file.name}")
-            if places is not None and index is not None and places.get(name) != str(file.relative_to(index.parent).as_posix()):
-                raise CheckpointError(f"{file}: holds tensor {name!r}, which the index {index.name} puts in {places.get(name)!r}")
-            tensors[name] = info
-    for name in places or {}:
-        if name not in tensors:
-            raise CheckpointError(f"{index}: puts tensor {name!r} in {(places or {})[name]!r}, which doesn't hold it")
-    return Store(path, config, metadata if len(files) == 1 else {}, tensors, sizes)
+        if path.name.endswith(".json"):
+            raise CheckpointError(f"{path}: holds no tensors; give the path of the directory")
+        contents = read_contents([path], {})
+    return Store(path, contents)

@@ -1,0 +1,96 @@
+"""The arithmetic of the quantised formats that are read: from codes and scales to float32."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._quantised import Recipe
+
+_Array: TypeAlias = np.ndarray[Any, Any]
+
+# The values of E2M1 by their code, the sign in the highest bit (OCP Microscaling Formats v1.0, 5.3.3).
+_E2M1: Final = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0)
+
+
+def dequantise(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
+    """The float32 values of a logical tensor, or CheckpointError that names its format."""
+    decoder = _DECODERS.get(recipe.format)
+    if decoder is None:
+        raise CheckpointError(
+            f"{name!r} is quantised as {recipe.format} ({', '.join(recipe.sources)}), which is not read; "
+            "dequantise the model with the tool that quantised it, and save it as safetensors"
+        )
+    # An overflow to inf or a NaN code is a value of the checkpoint, no fault of the reading.
+    with np.errstate(all="ignore"):
+        return decoder(name, recipe, arrays)
+
+
+def _fp8(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
+    """Eight-bit floats times their scale: one for all, one a row, one an expert, or one a block.
+
+    The product is that of DeepSeek-V3's README_WEIGHTS, "Dequantization Method".
+    """
+    weight, scale = arrays[0].astype(np.float32), arrays[1].astype(np.float32)
+    shape = weight.shape
+    for rows, columns in sorted(recipe.blocks):
+        if len(shape) >= 2 and scale.shape == (*shape[:-2], -(-shape[-2] // rows), -(-shape[-1] // columns)):
+            return _times_blocks(weight, scale, rows, columns)
+    if scale.size == 1:
+        weight *= scale.reshape(())
+    elif scale.shape in (shape[:-1], (*shape[:-1], 1)):
+        weight *= scale.reshape(*shape[:-1], 1)
+    elif len(shape) == 3 and scale.shape in (shape[:1], (shape[0], 1, 1)):
+        weight *= scale.reshape(shape[0], 1, 1)
+    else:
+        sizes = ", ".join(f"{rows} x {columns}" for rows, columns in sorted(recipe.blocks)) or "unknown"
+        raise CheckpointError(
+            f"{recipe.sources[1]!r} of shape {scale.shape} fits {name!r} of shape {shape} neither as one scale, "
+            f"nor as one a row, nor by blocks ({sizes}); quantization_config must give weight_block_size"
+        )
+    return weight
+
+
+def _times_blocks(weight: _Array, scale: _Array, rows: int, columns: int) -> _Array:
+    """In place, one row of blocks after another: the scales are never spread out over the whole weight."""
+    for lead in np.ndindex(weight.shape[:-2]):
+        for block in range(scale.shape[-2]):
+            part = weight[lead][block * rows : (block + 1) * rows]
+            part *= np.repeat(scale[lead][block], min(columns, weight.shape[-1]))[: weight.shape[-1]]
+    return weight
+
+
+def _mxfp4(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
+    """32 values of E2M1 share a power of two (OCP Microscaling Formats v1.0, 5.2 and 6.3).
+
+    The low half of a byte comes first, and experts are turned from (out, in) to (in, out), as transformers'
+    convert_moe_packed_tensors does it (integrations/mxfp4.py).
+    """
+    blocks, scales = arrays
+    pairs = np.array([(_E2M1[byte & 15], _E2M1[byte >> 4]) for byte in range(256)], np.float32)
+    values = pairs[blocks].reshape(*scales.shape, 32)
+    powers = np.ldexp(np.float32(1), np.arange(256) - 127).astype(np.float32)
+    powers[255] = np.nan  # E8M0 has no other special value
+    values *= powers[scales][..., None]
+    values = values.reshape(*scales.shape[:-1], scales.shape[-1] * 32)
+    return values.swapaxes(-1, -2) if values.ndim > 2 else values
+
+
+def _q8_0(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
+    """GGUF's blocks of 32 signed bytes with a float16 scale."""
+    from gguf import GGMLQuantizationType
+    from gguf.quants import dequantize
+
+    (rows,) = arrays
+    if math.prod(rows.shape) == 0:
+        return np.zeros((*rows.shape[:-1], rows.shape[-1] // 34 * 32), np.float32)
+    return np.asarray(dequantize(rows, GGMLQuantizationType.Q8_0))
+
+
+_DECODERS: Final[dict[str, Callable[[str, Recipe, Sequence[_Array]], _Array]]] = {
+    "FP8": _fp8,
+    "MXFP4": _mxfp4,
+    "Q8_0": _q8_0,
+}
