@@ -47,8 +47,8 @@ def _fp8(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
     else:
         sizes = ", ".join(f"{rows} x {columns}" for rows, columns in sorted(recipe.blocks)) or "unknown"
         raise CheckpointError(
-            f"{recipe.sources[1]!r} of shape {scale.shape} fits {name!r} of shape {shape} neither as one scale, "
-            f"nor as one a row, nor by blocks ({sizes}); quantization_config must give weight_block_size"
+            f"{recipe.sources[1]!r} of shape {scale.shape} fits {name!r} of shape {shape} neither as one scale "
+            f"nor one a row nor by blocks ({sizes}); quantization_config must give weight_block_size"
         )
     return weight
 

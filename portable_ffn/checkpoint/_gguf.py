@@ -1,7 +1,7 @@
 """The header of a GGUF file, read strictly; the types of its tensors are those of the package `gguf`.
 
-The format is described in docs/gguf.md of github.com/ggml-org/ggml. The package's own GGUFReader doesn't walk the
-header here: a wrong length makes it loop without end, and it decodes every token of a vocabulary.
+The format is described in docs/gguf.md of github.com/ggml-org/ggml. The package's own GGUFReader is not used:
+a wrong length makes it loop without end, and it decodes every token of a vocabulary.
 """
 
 import math

@@ -1,8 +1,8 @@
 """The header of one safetensors file, read strictly.
 
 The format is described under "Format" in the README of github.com/huggingface/safetensors. That library's own
-reader is not used here: it takes a key that stands twice, which the format forbids; it gives no bfloat16 or float8
-to NumPy; and its errors name neither the file nor the tensor.
+reader is not used: it takes a key that stands twice, which the format forbids; it gives NumPy no bfloat16 or
+float8; and its errors name neither the file nor the tensor.
 """
 
 import math
@@ -16,7 +16,7 @@ from portable_ffn.checkpoint._files import JSON_LIMIT, TensorInfo, open_regular
 from portable_ffn.checkpoint._foreign import refuse_magic
 from portable_ffn.checkpoint._json import parse_object
 
-_AXES: Final = 64  # as many as NumPy holds
+_AXES: Final = 32  # as many as NumPy 1 holds
 
 
 class Header(NamedTuple):
@@ -95,7 +95,8 @@ def _check_cover(tensors: dict[str, TensorInfo], path: Path, base: int, size: in
         if info.offset != end:
             fault = "there is a hole between them" if info.offset > end else "they overlap"
             raise CheckpointError(
-                f"{path}: tensor {info.name[:200]!r} begins at byte {info.offset}, {last} ends at byte {end}; {fault}"
+                f"{path}: tensor {info.name[:200]!r} begins at byte {info.offset}, "
+                f"{last} ends at byte {end}; {fault}"
             )
         end, last = end + info.nbytes, f"tensor {info.name[:200]!r}"
     if end != size:

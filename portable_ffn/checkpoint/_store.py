@@ -33,7 +33,7 @@ class Store:
         The tensors on disk.
     logical : mapping of str to TensorInfo
         The same, with a quantised weight and its scales as one tensor: dtype "float32" and the shape of the
-        values where it can be read, else the format's name for a dtype and the shape as far as it can be told.
+        values where it can be read, else the format's name for a dtype and the shape as far as it is known.
         `file`, `offset` and `nbytes` are those of the values on disk.
     formats : mapping of str to str
         Logical name -> format, for the quantised ones: "FP8", "MXFP4", "Q8_0", "GPTQ" and so on.
@@ -119,7 +119,7 @@ def open_store(path: str | os.PathLike[str]) -> Store:
     ----------
     path : str or os.PathLike
         A directory with config.json and model.safetensors, or with an index and its shards; an index; one
-        safetensors file, which is then read alone, without a config.json beside it; a GGUF file. ~ is expanded.
+        safetensors file, which is read alone, without a config.json beside it; a GGUF file. ~ is expanded.
 
     Raises
     ------
