@@ -1,0 +1,29 @@
+"""The Transformer feed-forward network on arrays of any library of the array API standard.
+
+    y = feed_forward(x, W1, b1, W2, b2)                                # max(0, x W1 + b1) W2 + b2
+    y = feed_forward(x, W1, None, W2, None, V, activation="silu")      # SwiGLU
+
+Array type in is array type out: NumPy, PyTorch, JAX, CuPy, Dask, MLX, ndonnx, array-api-strict and every other
+library that follows the standard, on the device where the arrays lie. Importing this loads none of them.
+"""
+
+from portable_ffn._activation import ACTIVATIONS
+from portable_ffn._clipped_gate import ClippedGate
+from portable_ffn._feed_forward import feed_forward, hidden
+from portable_ffn._init import init_weights
+from portable_ffn._norm import layer_norm, rms_norm
+from portable_ffn._sublayer import sublayer
+from portable_ffn._weights import Weights
+
+__version__ = "0.1.0"
+__all__ = [
+    "ACTIVATIONS",
+    "ClippedGate",
+    "Weights",
+    "feed_forward",
+    "hidden",
+    "init_weights",
+    "layer_norm",
+    "rms_norm",
+    "sublayer",
+]

@@ -1,0 +1,232 @@
+"""The namespace of an array, and what the standard leaves to each library. The only door to array_api_compat."""
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from portable_ffn._dtype import COMPUTABLE, LOW_PRECISION, REAL_FLOATING, dtype_name, refuse_dtype, widest
+from portable_ffn._library import kind_of, library_of, not_an_array
+from portable_ffn._typing import Array, DType, Namespace
+
+
+# Import statements, not importlib: torch.compile follows them when the first call of all is one that it traces.
+def _numpy() -> Namespace:
+    import array_api_compat.numpy as xp
+
+    return xp
+
+
+def _torch() -> Namespace:
+    import array_api_compat.torch as xp
+
+    return xp
+
+
+def _jax() -> Namespace:
+    import jax.numpy as xp
+
+    return xp
+
+
+def _cupy() -> Namespace:
+    import array_api_compat.cupy as xp
+
+    return xp
+
+
+def _dask() -> Namespace:
+    import array_api_compat.dask.array as xp
+
+    return xp
+
+
+def _mlx() -> Namespace:
+    import portable_ffn._mlx as xp
+
+    return xp
+
+
+# Where the functions of a library are found; one without a row is asked by `__array_namespace__`.
+_NAMESPACES: Mapping[str, Callable[[], Namespace]] = {
+    "numpy": _numpy,
+    "torch": _torch,
+    "jax": _jax,
+    "cupy": _cupy,
+    "dask": _dask,
+    "mlx": _mlx,
+}
+# Libraries whose product in half precision is slow, or sums in half precision: they go through float32.
+_HALF_VIA_FLOAT32 = frozenset({"numpy", "dask"})
+# Libraries whose arrays may lie on several devices that the library does not combine. JAX is not among them:
+# it knows best which shardings go together, and its refusal is translated (`explain_devices`).
+_MANY_DEVICES = frozenset({"torch", "cupy", "array_api_strict"})
+
+# Libraries that compute by NumPy at the call and so warn by it.
+_WARNS = frozenset({"numpy", "array_api_strict"})
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What the network needs to know of a library beside its functions."""
+
+    name: str
+    xp: Namespace
+
+    def dtype(self, name: str) -> DType:
+        """The library's own object for a dtype's name; TypeError where it has none."""
+        if self.name in ("numpy", "dask") and name == "bfloat16":
+            import ml_dtypes
+            import numpy as np
+
+            return np.dtype(ml_dtypes.bfloat16)
+        found = getattr(self.xp, name, None)
+        if found is None:
+            raise TypeError(f"dtype must be one that {self.name} has, got {name}; {self.name} has no {name}")
+        return found
+
+    def computing(self, name: str) -> str:
+        """The dtype that products are computed in for a result of dtype `name`."""
+        return "float32" if name in LOW_PRECISION and self.name in _HALF_VIA_FLOAT32 else name
+
+    def quiet(self) -> AbstractContextManager[Any]:
+        """A context in which NumPy keeps its floating-point warnings to itself: the values carry the news."""
+        if self.name in _WARNS:
+            import numpy as np
+
+            return np.errstate(all="ignore")
+        return nullcontext()
+
+    def default_float(self) -> str:
+        """The dtype that this library, as configured, makes of Python floats."""
+        return dtype_name(self.xp.__array_namespace_info__().default_dtypes()["real floating"])
+
+
+_loaded: dict[str, Library] = {}
+
+
+def library(array: Array, argument: str = "x") -> Library:
+    """The library of one array; TypeError where it is no array."""
+    name = library_of(array)
+    if name is None:
+        raise not_an_array(argument, array)
+    found = _loaded.get(name)
+    if found is None:
+        # A library without a row may hand out another namespace for each version or flag: it is asked each time.
+        if name not in _NAMESPACES:
+            return Library(name, array.__array_namespace__())
+        found = _loaded[name] = Library(name, _NAMESPACES[name]())
+    return found
+
+
+def namespace(*arrays: Array) -> Namespace:
+    """The functions of the library that the arrays (None aside) belong to."""
+    given = [array for array in arrays if array is not None]
+    one = library(given[0])
+    for array in given[1:]:
+        if library_of(array) != one.name:
+            raise TypeError(f"arrays must belong to one library, got {one.name} and {kind_of(array)}; convert one")
+    return one.xp
+
+
+def one_library(names: tuple[str, ...], arrays: tuple[Array, ...]) -> Library:
+    """The library that x and all weights belong to.
+
+    Raises TypeError for what is no array and for arrays of two libraries, ValueError for arrays on two devices
+    of a library that does not combine them.
+    """
+    first = arrays[0]
+    one = library(first, names[0])
+    for argument, array in zip(names, arrays, strict=True):
+        if array is None or array is first:
+            continue
+        if library_of(array) != one.name:
+            raise _two_libraries(names[0], one.name, argument, array)
+    if one.name in _MANY_DEVICES:
+        device = first.device
+        for argument, array in zip(names, arrays, strict=True):
+            if array is not None and array.device != device:
+                raise _two_devices(names[0], device, argument, array.device)
+    return one
+
+
+def _two_libraries(first: str, name: str, argument: str, array: Array) -> TypeError:
+    """The error for arrays of two libraries: it names the argument, both libraries and the way out."""
+    other = library_of(array)
+    if other is None:
+        return not_an_array(argument, array)
+    return TypeError(
+        f"{first} and {argument} must belong to one library, got {first} of {name} and {argument} of {other}; "
+        f"move the weights to it by weights.to(like={first})",
+    )
+
+
+def _two_devices(first: str, device: Any, argument: str, other: Any) -> ValueError:
+    """The error for arrays on two devices."""
+    return ValueError(
+        f"{first} and {argument} must be on one device, got {first} on {device} and {argument} on {other}; "
+        f"move the weights to it by weights.to(like={first})",
+    )
+
+
+def explain_devices(names: tuple[str, ...], arrays: tuple[Array, ...]) -> ValueError | None:
+    """Why JAX refused to combine these arrays, where devices are the reason; None where they are not."""
+    jax = sys.modules.get("jax")
+    if jax is None:
+        return None
+    placed = [
+        (argument, array.devices())
+        for argument, array in zip(names, arrays, strict=True)
+        if isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer) and array.committed
+    ]
+    for argument, devices in placed[1:]:
+        if devices != placed[0][1]:
+            return _two_devices(placed[0][0], _listed(placed[0][1]), argument, _listed(devices))
+    return None
+
+
+def _listed(devices: Any) -> str:
+    """Devices of JAX in words."""
+    return ", ".join(sorted(str(device) for device in devices))
+
+
+def astype(array: Array, dtype: DType, xp: Namespace) -> Array:
+    """`array` in another dtype, itself where it has that already; differentiable where the library is."""
+    if array.dtype == dtype:
+        return array
+    return array.to(dtype) if hasattr(array, "requires_grad_") else xp.astype(array, dtype, copy=False)
+
+
+def result_dtype(one: Library, names: tuple[str, ...], arrays: tuple[Array, ...]) -> tuple[str, DType]:
+    """The dtype of the result over the given arrays (None aside): its name and the library's object.
+
+    Raises TypeError for an argument whose dtype is neither real floating nor integer nor boolean.
+    """
+    first = arrays[0].dtype
+    if one.name != "torch" and dtype_name(first) in REAL_FLOATING:
+        for array in arrays:
+            if array is not None and array.dtype != first:
+                break
+        else:
+            return dtype_name(first), first
+    given = [(argument, array.dtype) for argument, array in zip(names, arrays, strict=True) if array is not None]
+    for argument, dtype in given:
+        if dtype_name(dtype) not in COMPUTABLE:
+            raise refuse_dtype(argument, dtype)
+    name = widest(dtype_name(dtype) for _, dtype in given) or one.default_float()
+    if one.name == "torch":
+        name = _under_autocast(name, arrays[0].device.type)
+    for _, dtype in given:
+        if dtype_name(dtype) == name:
+            return name, dtype
+    return name, one.dtype(name)
+
+
+def _under_autocast(name: str, device: str) -> str:
+    """The dtype that PyTorch's Linear would give: autocast replaces every real floating dtype but float64."""
+    import torch
+
+    if name != "float64" and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return dtype_name(torch.get_autocast_dtype(device))
+    return name

@@ -1,0 +1,99 @@
+"""Normalisation over the last axis, computed in float32 at least."""
+
+import math
+
+from portable_ffn._dtype import LOW_PRECISION
+from portable_ffn._namespace import astype, one_library, result_dtype
+from portable_ffn._typing import Array, Namespace
+from portable_ffn._validate import check_norm_shapes
+
+
+def layer_norm(x: Array, gamma: Array | None, beta: Array | None = None, *, eps: float = 1e-5) -> Array:
+    """Gamma (x - mean) / sqrt(variance + eps) + beta over the last axis.
+
+    Parameters
+    ----------
+    x : array, shape (..., d_model)
+    gamma : array, shape (d_model,), or None for ones
+    beta : array, shape (d_model,), or None for zeros
+    eps : float
+        Added to the variance (the mean of squares about the mean), in units of x squared.
+
+    Returns
+    -------
+    array, shape (..., d_model)
+        In the widest real floating dtype of the arguments; half precision is computed in float32 and rounded once.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `feed_forward` does; ValueError for an eps that is negative or not finite.
+
+    References
+    ----------
+    Ba, Kiros and Hinton 2016, Layer Normalization, equation 3.
+    """
+
+    def normalised(x: Array, gamma: Array | None, beta: Array | None, xp: Namespace) -> Array:
+        centred = x - xp.mean(x, axis=-1, keepdims=True)
+        scaled = centred / xp.sqrt(xp.mean(centred * centred, axis=-1, keepdims=True) + eps)
+        scaled = scaled if gamma is None else scaled * gamma
+        return scaled if beta is None else scaled + beta
+
+    eps = _number("eps", eps, at_least=0.0)
+    return _norm(normalised, ("x", "gamma", "beta"), (x, gamma, beta))
+
+
+def rms_norm(x: Array, gamma: Array | None, *, eps: float = 1e-6, offset: float = 0.0) -> Array:
+    """(offset + gamma) x / sqrt(mean(x**2) + eps) over the last axis.
+
+    Parameters
+    ----------
+    x : array, shape (..., d_model)
+    gamma : array, shape (d_model,), or None for ones (without the offset)
+    eps : float
+        Added to the mean square, in units of x squared.
+    offset : float
+        1.0 for the models that store gamma - 1 (Gemma); it is added in float32 at least.
+
+    Returns
+    -------
+    array, shape (..., d_model)
+        In the widest real floating dtype of the arguments; half precision is computed in float32 and rounded once.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `feed_forward` does; ValueError for an eps that is negative or not finite, or such an offset.
+
+    References
+    ----------
+    Zhang and Sennrich 2019, Root Mean Square Layer Normalization, equation 4.
+    """
+
+    def normalised(x: Array, gamma: Array | None, xp: Namespace) -> Array:
+        scaled = x / xp.sqrt(xp.mean(x * x, axis=-1, keepdims=True) + eps)
+        return scaled if gamma is None else scaled * (gamma + offset)
+
+    eps, offset = _number("eps", eps, at_least=0.0), _number("offset", offset, at_least=-math.inf)
+    return _norm(normalised, ("x", "gamma"), (x, gamma))
+
+
+def _norm(normalised: "object", names: tuple[str, ...], arrays: tuple[Array | None, ...]) -> Array:
+    """The checks and the dtype rule of the network round one formula."""
+    one = one_library(names, arrays)
+    check_norm_shapes(names, arrays)
+    name, dtype = result_dtype(one, names, arrays)
+    computing = one.dtype("float32") if name in LOW_PRECISION else dtype
+    with one.quiet():
+        wide = (None if array is None else astype(array, computing, one.xp) for array in arrays)
+        return astype(normalised(*wide, one.xp), dtype, one.xp)
+
+
+def _number(name: str, value: float, *, at_least: float) -> float:
+    """A Python float, so that a NumPy number or a 0-d array doesn't change the dtype of what it meets."""
+    number = float(value)
+    if not (math.isfinite(number) and number >= at_least):
+        must = "finite" if at_least == -math.inf else "finite and zero or more"
+        raise ValueError(f"{name} must be {must}, got {number}")
+    return number
