@@ -119,7 +119,11 @@ def hidden(
 
 
 def generic(
-    one: Library, arrays: tuple[Array | None, ...], act: Named | Custom | Combining, name: str, dtype: object,
+    one: Library,
+    arrays: tuple[Array | None, ...],
+    act: Named | Custom | Combining,
+    name: str,
+    dtype: object,
 ) -> Array:
     """The network in functions of the standard, for arrays that were validated."""
     computing = dtype if one.computing(name) == name else one.dtype(one.computing(name))
@@ -129,7 +133,13 @@ def generic(
 
 
 def _hidden(
-    x: Array, W1: Array, b1: Array, V: Array, c: Array, act: Named | Custom | Combining, xp: Namespace,
+    x: Array,
+    W1: Array,
+    b1: Array,
+    V: Array,
+    c: Array,
+    act: Named | Custom | Combining,
+    xp: Namespace,
 ) -> Array:
     """Both branches and what combines them."""
     g = _affine(x, W1, b1, xp)

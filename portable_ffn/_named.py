@@ -12,7 +12,9 @@ Formula = Callable[[Array, Namespace], Array]
 
 
 def pair_through_float32(
-    formula: Callable[..., tuple[Array, ...]], arrays: tuple[Array, ...], xp: Namespace,
+    formula: Callable[..., tuple[Array, ...]],
+    arrays: tuple[Array, ...],
+    xp: Namespace,
 ) -> tuple[Array, ...]:
     """Some arrays from others of one dtype, computed in float32 where that is of half precision, and rounded once."""
     dtype = arrays[0].dtype
@@ -57,5 +59,7 @@ class Named:
         _, dtype = result_dtype(one, ("x",), (x,))
         with one.quiet():
             return pair_through_float32(
-                lambda xp, h: (formula(h, xp),), (astype(x, dtype, one.xp),), one.xp,
+                lambda xp, h: (formula(h, xp),),
+                (astype(x, dtype, one.xp),),
+                one.xp,
             )[0]

@@ -1,6 +1,7 @@
 """Normalisation over the last axis, computed in float32 at least."""
 
 import math
+from collections.abc import Callable
 
 from portable_ffn._dtype import LOW_PRECISION
 from portable_ffn._namespace import astype, one_library, result_dtype
@@ -79,10 +80,10 @@ def rms_norm(x: Array, gamma: Array | None, *, eps: float = 1e-6, offset: float 
     return _norm(normalised, ("x", "gamma"), (x, gamma))
 
 
-def _norm(normalised: "object", names: tuple[str, ...], arrays: tuple[Array | None, ...]) -> Array:
+def _norm(normalised: Callable[..., Array], names: tuple[str, ...], arrays: tuple[Array | None, ...]) -> Array:
     """The checks and the dtype rule of the network round one formula."""
     one = one_library(names, arrays)
-    check_norm_shapes(names, arrays)
+    check_norm_shapes(names, *arrays)
     name, dtype = result_dtype(one, names, arrays)
     computing = one.dtype("float32") if name in LOW_PRECISION else dtype
     with one.quiet():

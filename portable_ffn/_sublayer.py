@@ -51,7 +51,8 @@ def sublayer(
         raise ValueError(f'order must be "post" or "pre", got {order!r}')
     if not callable(norm):
         raise TypeError(f"norm must be a callable on one array, got {type(norm).__name__}; pass a function of x")
-    W1, W2 = weights[0], weights[2]
+    W1: Array = weights[0]
+    W2: Array = weights[2]
     if getattr(W1, "ndim", 0) == 2 and getattr(W2, "ndim", 0) == 2 and W2.shape[1] != W1.shape[0]:
         raise ValueError(
             f"W2 must have d_model = {W1.shape[0]} columns for a residual connection, got {W2.shape[1]}; "

@@ -1,9 +1,10 @@
 """The shapes that must hold, and what to say where they don't. Reads shapes only, never an element."""
 
-from typing import Any
+from collections.abc import Iterator
 
 from portable_ffn._typing import Array
 
+ZERO_AXES = "x must have shape (..., d_model), at least one axis, got a 0-d array; reshape it to (d_model,)"
 NAMES = ("x", "W1", "b1", "W2", "b2", "V", "c")
 
 
@@ -13,7 +14,13 @@ def shape_of(array: Array) -> tuple[int | None, ...]:
 
 
 def check_shapes(
-    x: Array, W1: Array, b1: Array | None, W2: Array, b2: Array | None, V: Array | None, c: Array | None,
+    x: Array,
+    W1: Array,
+    b1: Array | None,
+    W2: Array,
+    b2: Array | None,
+    V: Array | None,
+    c: Array | None,
 ) -> None:
     """Raise ValueError unless the shapes are those of a network; all faults are told at once."""
     features, width, ways_out = x.shape, W1.shape, W2.shape
@@ -41,7 +48,7 @@ def check_hidden_shapes(x: Array, W1: Array, b1: Array | None, V: Array | None, 
         raise ValueError("; ".join(faults))
 
 
-def _faults(x: Array, W1: Array, b1: Array, W2: Array, b2: Array, V: Array, c: Array) -> Any:
+def _faults(x: Array, W1: Array, b1: Array, W2: Array, b2: Array, V: Array, c: Array) -> Iterator[str]:
     """Every way in which the shapes are not those of a network, in words."""
     yield from _hidden_faults(x, W1, b1, V, c)
     shape, d_ff = shape_of(W2), shape_of(W1)[-1] if W1.ndim else None
@@ -56,18 +63,21 @@ def _faults(x: Array, W1: Array, b1: Array, W2: Array, b2: Array, V: Array, c: A
         yield from _bias("b2", "d_model", b2, shape[1], "W2")
 
 
-def _hidden_faults(x: Array, W1: Array, b1: Array, V: Array, c: Array) -> Any:
+def _hidden_faults(x: Array, W1: Array, b1: Array, V: Array, c: Array) -> Iterator[str]:
     """Every way in which x, W1, b1, V and c don't fit together."""
     features, shape = shape_of(x), shape_of(W1)
     if not features:
-        yield "x must have shape (..., d_model), at least one axis, got a 0-d array; reshape it to (d_model,)"
+        yield ZERO_AXES
     if len(shape) != 2:
         yield _two_axes("W1", "(d_model, d_ff)", shape)
         return
     d_model, d_ff = shape
     if features and _differ(features[-1], d_model):
         if features[-1] == d_ff:
-            yield f"W1 must have shape (d_model, d_ff) with d_model = {features[-1]} as x has, got {_s(shape)}; transpose it"
+            yield (
+                f"W1 must have shape (d_model, d_ff) with d_model = {features[-1]} as x has, "
+                f"got {_s(shape)}; transpose it"
+            )
         else:
             yield f"x must have shape (..., d_model) with d_model = {_n(d_model)} as W1 has, got {_s(features)}"
     if b1 is not None:
@@ -82,7 +92,7 @@ def _hidden_faults(x: Array, W1: Array, b1: Array, V: Array, c: Array) -> Any:
             yield from _bias("c", "d_ff", c, d_ff, "V")
 
 
-def _bias(name: str, symbol: str, bias: Array, length: int | None, weight: str) -> Any:
+def _bias(name: str, symbol: str, bias: Array, length: int | None, weight: str) -> Iterator[str]:
     """The fault of a bias, which is never broadcast."""
     shape = shape_of(bias)
     if len(shape) != 1 or _differ(shape[0], length):
@@ -113,11 +123,11 @@ def _s(shape: tuple[int | None, ...]) -> str:
     return f"({', '.join(map(_n, shape))}{',' if len(shape) == 1 else ''})"
 
 
-def check_norm_shapes(names: tuple[str, ...], arrays: tuple[Array | None, ...]) -> None:
+def check_norm_shapes(names: tuple[str, ...], x: Array, *others: Array | None) -> None:
     """Raise ValueError unless x has a last axis and the other arrays have its length."""
-    if not arrays[0].shape:
-        raise ValueError("x must have shape (..., d_model), at least one axis, got a 0-d array; reshape it to (d_model,)")
-    length = shape_of(arrays[0])[-1]
-    for name, array in zip(names[1:], arrays[1:], strict=True):
+    if not x.shape:
+        raise ValueError(ZERO_AXES)
+    length = shape_of(x)[-1]
+    for name, array in zip(names[1:], others, strict=True):
         if array is not None and (array.ndim != 1 or _differ(shape_of(array)[0], length)):
             raise ValueError(f"{name} must have shape (d_model,) = ({_n(length)},), got {_s(shape_of(array))}")
