@@ -1,0 +1,107 @@
+"""A layer's activation: the fact given, what the family's code fixes, or what the config names."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from portable_ffn.checkpoint._activation_key import Named
+from portable_ffn.checkpoint._errors import CheckpointError, Undecided
+from portable_ffn.checkpoint._families import Clip, Otherwise, Softcap, Switch, TopK
+from portable_ffn.checkpoint._scope import Scope
+from portable_ffn.checkpoint._spellings import LEARNED, fact
+
+
+class Chosen(NamedTuple):
+    """What `feed_forward` takes as its activation: a name, an object, or the name of a learned one to be read."""
+
+    activation: Any
+    reason: str
+
+    @property
+    def learned(self) -> bool:
+        """Whether the checkpoint holds weights of the activation itself."""
+        return isinstance(self.activation, str) and self.activation in LEARNED
+
+
+def choose_activation(
+    scope: Scope, path: str, family: Otherwise, named: Sequence[Named], given: Any, layer: int, *,
+    gated: bool, surveyed: bool,
+) -> Chosen:
+    """The activation, or `Undecided` where nothing names it or two keys disagree."""
+    if given is not None:
+        return Chosen(fact(given), "activation: given")
+    fixed = family.activation
+    if isinstance(fixed, str):
+        return Chosen(_built(fixed), f"activation: {fixed}, fixed by the family's code")
+    if isinstance(fixed, Switch):
+        name = fixed.no if scope.get(fixed.key) is False else fixed.yes
+        return Chosen(name, f"activation: {fixed.key} in the config")
+    base = _by_config(scope, path, family, named, surveyed)
+    if fixed is None:
+        return base
+    return _gate(fixed, base, scope, layer)
+
+
+def _by_config(scope: Scope, path: str, family: Otherwise, named: Sequence[Named], surveyed: bool) -> Chosen:
+    """The activation that the config names."""
+    names = {n.ours for n in named}
+    if not named:
+        raise Undecided(
+            f"the activation of {path or 'the layer'} must be named, and no key of {scope.label} names it; pass "
+            'activation=, such as activation="gelu"', "activation")
+    if None in names:
+        unknown = next(n for n in named if n.ours is None)
+        raise Undecided(f"{unknown.key} of {scope.label} is {unknown.value!r}, which is no activation that is known; "
+                        "pass activation=", "activation")
+    if len(names) > 1:
+        said = ", ".join(f"{n.key} = {n.value}" for n in named)
+        raise Undecided(f"the activation of {path} must be one, and {scope.label} names several: {said}; pass "
+                        "activation=", "activation")
+    one = named[0]
+    ours = one.ours
+    assert ours is not None
+    if family.means is not None and ours == family.means[0] and one.value.lower() == family.means[0]:
+        return Chosen(family.means[1], f"activation: {one.key} = {one.value}, which means {family.means[1]} here")
+    return Chosen(ours, f"activation: {one.key} = {one.value}")
+
+
+def _built(name: str) -> Any:
+    """A name of the table, or the object that it stands for."""
+    if name == "bloom_gelu":
+        from portable_ffn._learned import TanhGELU
+
+        return TanhGELU(0.79788456)
+    return name
+
+
+def _gate(fixed: Clip | Softcap | TopK, base: Chosen, scope: Scope, layer: int) -> Chosen:
+    """A gate object with the numbers that the config holds."""
+    from portable_ffn._clipped_gate import ClippedGate
+    from portable_ffn._gates import SoftcapGate, TopKGate
+
+    if isinstance(fixed, Softcap):
+        caps = [_number(scope, key, layer) for key in fixed]
+        if None in caps:
+            raise CheckpointError(f"the config must have {fixed.gate} and {fixed.up}; it hasn't")
+        return Chosen(SoftcapGate(*caps), f"activation: softcapped, by {fixed.gate} and {fixed.up}")
+    if isinstance(fixed, TopK):
+        share = _number(scope, fixed.sparsity, layer)
+        if not share:
+            return base
+        return Chosen(TopKGate(share, base.activation), f"activation: Gaussian top-k by {fixed.sparsity}")
+    limit, alpha = _number(scope, fixed.limit, layer), _number(scope, fixed.alpha, layer)
+    if not limit:
+        # No list, or 0 in it: no clamp.
+        if alpha in (None, 1.0) and not fixed.offset:
+            return base
+    gate = ClippedGate(limit or None, 1.0 if alpha is None else alpha, fixed.offset, fixed.clip)  # type: ignore[arg-type]
+    return Chosen(gate, f"activation: clamped, by {fixed.limit}")
+
+
+def _number(scope: Scope, number: float | str, layer: int) -> float | None:
+    """A number, or what the config holds under a key: one, or one a layer."""
+    if not isinstance(number, str):
+        return float(number)
+    value = scope.get(number)
+    if isinstance(value, list):
+        value = value[layer] if layer < len(value) else None
+    return float(value) if isinstance(value, int | float) else None

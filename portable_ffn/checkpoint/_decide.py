@@ -1,0 +1,191 @@
+"""From a candidate to a recipe: every fact is settled here, once, or the question is raised."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from portable_ffn.checkpoint._activation_key import named_activations
+from portable_ffn.checkpoint._candidates import Candidate, Info, is_network_path
+from portable_ffn.checkpoint._choose import Chosen, choose_activation
+from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._families import Otherwise, otherwise
+from portable_ffn.checkpoint._inside import Inside, inside
+from portable_ffn.checkpoint._layout import Layout, decide_gate, decide_layout, matrix_shape
+from portable_ffn.checkpoint._places import unwrap
+from portable_ffn.checkpoint._recipe import Part, Recipe
+from portable_ffn.checkpoint._scope import Scope, scope_of
+from portable_ffn.checkpoint._sizes import check_sizes
+from portable_ffn.checkpoint._surveyed import SURVEYED
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the caller knows: each None where it is left to the checkpoint."""
+
+    activation: Any = None
+    gate: str | None = None
+    layout: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A network as it was understood."""
+
+    recipe: Recipe
+    form: str
+    activation: Chosen
+    d_model: int
+    d_ff: int
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A candidate with all that is known about it."""
+
+    found: Candidate
+    scope: Scope
+    family: Otherwise
+    surveyed: bool
+    path: str
+
+    @property
+    def is_expert(self) -> bool:
+        """Whether the network is one of several that a router chooses from, or stands beside them."""
+        parts = self.path.split(".")
+        return any(p.startswith("expert") or p.startswith("shared_expert") or p == "share_expert" for p in parts)
+
+
+def ask(found: Candidate, config: Mapping[str, Any]) -> Question:
+    """A candidate in the light of its config."""
+    path = unwrap(found.parent)
+    scope = scope_of(config, path)
+    surveyed = any(model_type in SURVEYED for model_type in scope.model_types)
+    return Question(found, scope, otherwise(scope, path), surveyed, path)
+
+
+def acceptable(question: Question) -> bool:
+    """Whether names as general as these are enough here."""
+    found = question.found
+    if question.family.ignore or any("router" in part for part in question.path.split(".")):
+        return False
+    if not found.pattern.generic or question.family.accept:
+        return True
+    return is_network_path(question.path) and found.pattern.W1 not in ("in_proj",)
+
+
+def decide(
+    question: Question, tensors: Mapping[str, Info], facts: Facts, layer: int, expert: int | None = None,
+    adapter: int | None = None,
+) -> Read:
+    """The network that the candidate is.
+
+    Raises `Undecided` where an argument has to settle something, CheckpointError where the tensors contradict each
+    other, the config or the facts.
+    """
+    found, scope, family = question.found, question.scope, question.family
+    packed = _packed(question, tensors)
+    groups = _groups(question)
+    shapes = _shapes(found, tensors, packed)
+    b1, b2, c = (_bias(found, key, tensors) for key in (found.W1, found.W2, found.V))
+    lengths = (_length(b1, tensors), _length(b2, tensors))
+    layout = decide_layout(found, tensors, family, question.surveyed, scope, facts.layout, groups, shapes, lengths)
+    if found.V is not None and matrix_shape(tensors[found.V], found.stacked and not packed) != matrix_shape(
+            tensors[found.W1], found.stacked and not packed):
+        raise CheckpointError(f"{found.V} must have the shape of {found.W1}, {tensors[found.W1].shape}, "
+                              f"got {tensors[found.V].shape}")
+    evidence = [f"names: {found.pattern.W1}, {found.pattern.V or '-'}, {found.pattern.W2}", layout.reason]
+    halves: tuple[str | None, str | None] = (None, None)
+    if layout.fused:
+        halves, why = decide_gate(found, family, question.surveyed, scope, facts.gate)
+        evidence.append(why)
+    chosen = choose_activation(
+        scope, question.path, family, named_activations(scope, question.path), facts.activation, layer,
+        gated=layout.fused or found.V is not None, surveyed=question.surveyed)
+    evidence.append(chosen.reason)
+    within = inside(found, tensors, family, scope, chosen, adapter)
+    evidence += within.evidence
+    if not within.free_width:
+        check_sizes(scope, layout.d_model, layout.d_ff, family.halved, found.parent or found.W1)
+    recipe = _recipe(found, layout, halves, groups, expert, packed, (b1, b2, c), within)
+    if question.is_expert:
+        form = "expert"
+    elif layout.fused:
+        form = "fused-gated"
+    else:
+        form = "gated" if found.V is not None else "dense"
+    return Read(recipe, form, chosen, layout.d_model, layout.d_ff, tuple(evidence))
+
+
+def count_experts(question: Question, tensors: Mapping[str, Info]) -> int | None:
+    """How many experts one tensor stacks, or None where the candidate is one network."""
+    if not question.found.stacked:
+        return None
+    packed = _packed(question, tensors)
+    return packed or int(tensors[question.found.W2].shape[0])
+
+
+def _packed(question: Question, tensors: Mapping[str, Info]) -> int:
+    """The number of experts that a matrix packs along its rows (DBRX), else 0."""
+    found, key = question.found, question.family.packed
+    if not found.stacked or len(tensors[found.W2].shape) != 2:
+        return 0
+    config = question.scope.get("ffn_config") or {}
+    count = config.get(key) if key else None
+    if not isinstance(count, int) or count < 1 or tensors[found.W2].shape[0] % count:
+        raise CheckpointError(f"{found.W2} packs experts, and the config must name their number; it doesn't")
+    return count
+
+
+def _groups(question: Question) -> tuple[int, int]:
+    """The groups of both matrices of a grouped 1 x 1 convolution."""
+    keys = question.family.groups
+    if keys is None or question.found.stacked:
+        return 1, 1
+    g1, g2 = (question.scope.get(key) for key in keys)
+    return int(g1 or 1), int(g2 or 1)
+
+
+def _shapes(found: Candidate, tensors: Mapping[str, Info], packed: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shapes of W1 and W2 of one network."""
+    if packed:
+        rows, width = tensors[found.W1].shape
+        # DBRX: w1 (E f, d) is (out, in), w2 (E f, d) is (in, out) already; both are told as Linear's would be.
+        return (rows // packed, width), (width, tensors[found.W2].shape[0] // packed)
+    return matrix_shape(tensors[found.W1], found.stacked), matrix_shape(tensors[found.W2], found.stacked)
+
+
+def _bias(found: Candidate, key: str | None, tensors: Mapping[str, Info]) -> str | None:
+    """The name of a matrix's bias where there is one."""
+    if key is None:
+        return None
+    name = found.bias(key)
+    return name if name in tensors else None
+
+
+def _length(bias: str | None, tensors: Mapping[str, Info]) -> int | None:
+    """The length of a bias: its last axis."""
+    return None if bias is None else int(tensors[bias].shape[-1])
+
+
+def _recipe(
+    found: Candidate, layout: Layout, halves: tuple[str | None, str | None], groups: tuple[int, int],
+    expert: int | None, packed: int, biases: tuple[str | None, ...], within: Inside,
+) -> Recipe:
+    """What is read, from which slices."""
+    index = None if packed else expert
+    rows = (expert * layout.d_ff, (expert + 1) * layout.d_ff) if packed and expert is not None else None
+
+    def matrix(key: str, half: str | None = None, count: int = 1, out_first: bool = layout.out_first) -> Part:
+        return Part(key, out_first, index, rows, half, count)
+
+    def vector(key: str | None, half: str | None = None) -> Part | None:
+        return None if key is None else Part(key, False, index, None, half)
+
+    b1, b2, c = biases
+    gate, linear = halves
+    V = matrix(found.W1, linear) if layout.fused else None if found.V is None else matrix(found.V)
+    return Recipe(
+        W1=matrix(found.W1, gate, groups[0]), b1=vector(b1, gate),
+        W2=matrix(found.W2, None, groups[1], layout.out_first and not packed), b2=vector(b2),
+        V=V, c=vector(b1, linear) if layout.fused else vector(c), **within.stages())

@@ -1,0 +1,145 @@
+"""One feed-forward layer of a checkpoint: what is known of it from the headers, and how to load it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from portable_ffn import Weights
+from portable_ffn.checkpoint._decide import Read
+from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._fold import read_arrays
+from portable_ffn.checkpoint._network import Network, Norm, Sublayer
+from portable_ffn.checkpoint._placement import Placement
+from portable_ffn.checkpoint._recipe import NormRecipe, Recipe
+from portable_ffn.checkpoint._store import Store
+from portable_ffn._typing import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """A feed-forward layer that was found; no weight has been read.
+
+    Attributes
+    ----------
+    name : str
+        The longest dotted path that holds the layer's tensors, made unique by #... where layers share one.
+    stack : str
+        "main", or the words of "vision", "audio", "text", "qformer", "encoder", "decoder" that its path has.
+    layer : int
+        Its number in the stack.
+    form : str
+        "dense", "gated", "fused-gated" (both branches in one matrix on disk) or "expert".
+    activation : str, gate object, callable or None
+        None where it is not decided.
+    d_model, d_ff : int
+        None where they are not decided.
+    dtype : str
+        That of the first matrix: "float32", "bfloat16" ...
+    tensors : tuple of str
+        The names on disk that the layer reads.
+    evidence : tuple of str
+        On what grounds each thing was decided.
+    expert : int or None
+        Its number among the experts of one layer.
+    problem : CheckpointError or None
+        What `load` raises, where it can't be loaded as it stands.
+    """
+
+    name: str
+    stack: str
+    layer: int
+    form: str
+    activation: Any
+    d_model: int | None
+    d_ff: int | None
+    dtype: str
+    tensors: tuple[str, ...]
+    evidence: tuple[str, ...]
+    expert: int | None = None
+    problem: CheckpointError | None = None
+    store: Store | None = field(default=None, repr=False)
+    read: Read | None = field(default=None, repr=False)
+    placement: Placement | None = field(default=None, repr=False)
+    path: str = field(default="", repr=False)
+
+    @property
+    def bias(self) -> bool:
+        """Whether any matrix has a bias."""
+        recipe = self.read.recipe if self.read else None
+        return recipe is not None and any(p is not None for p in (recipe.b1, recipe.b2, recipe.c))
+
+    def load(self, like: Array | None = None) -> Network:
+        """The network, computing what the model's own module computes.
+
+        Parameters
+        ----------
+        like : array, optional
+            Its library and device are taken, and its dtype if that is real floating; NumPy and the file's dtype
+            where it is None.
+
+        Returns
+        -------
+        Network
+            Called on x of shape (..., d_model); it has `weights`, `activation` and `to(like=)`.
+
+        Raises
+        ------
+        Undecided
+            Where the checkpoint can mean several things; `argument` names the argument of `find` that settles it.
+        CheckpointError
+            Where it contradicts itself.
+        """
+        store, recipe = self._recipe()
+        arrays = read_arrays(recipe, store)
+        if like is None and recipe.folds:
+            dtype = store.read_logical(recipe.W1.key).dtype
+            arrays = type(arrays)(*(None if a is None else a.astype(dtype) for a in arrays))  # type: ignore[arg-type]
+        weights = Weights(*arrays)
+        assert self.read is not None
+        network = Network(
+            weights if like is None else weights.to(like=like), _activation(self.read, recipe, store), self.form,
+            *(_norm(stage, store, like) for stage in (recipe.before, recipe.middle, recipe.after)),
+            after_residual=recipe.after_residual, residual=recipe.residual, scale=recipe.scale)
+        return network
+
+    def load_sublayer(self, like: Array | None = None) -> Sublayer:
+        """The network with the residual connection and the normalisation that the family puts round it.
+
+        Parameters, errors as `load`; CheckpointError too where the family's placement is not known.
+        """
+        store, _ = self._recipe()
+        place = self.placement
+        if place is None:
+            raise CheckpointError(f"where the normalisation stands round {self.name} is not known for this family; "
+                                  "use load() and portable_ffn.sublayer")
+        return Sublayer(self.load(like), *(_norm(norm, store, like) for norm in (place.before, place.after, place.post)),
+                        factor=place.factor)
+
+    def _recipe(self) -> tuple[Store, Recipe]:
+        """The store and the recipe; the problem is raised where there is one."""
+        if self.problem is not None:
+            raise self.problem
+        assert self.store is not None and self.read is not None
+        return self.store, self.read.recipe
+
+
+def _norm(recipe: NormRecipe | None, store: Store, like: Array | None) -> Norm | None:
+    """A normalisation with its tensors."""
+    if recipe is None:
+        return None
+    gamma, beta = (None if key is None else store.read_logical(key) for key in (recipe.gamma, recipe.beta))
+    norm = Norm(recipe.kind, gamma, beta, recipe.eps)
+    return norm if like is None else norm.to(like=like)
+
+
+def _activation(read: Read, recipe: Recipe, store: Store) -> Any:
+    """The activation, with its own weights read."""
+    if not recipe.learned:
+        return read.activation.activation
+    from portable_ffn._learned import XIELU, PReLU
+
+    numbers = [np.asarray(store.read_logical(key), dtype=np.float64).reshape(-1) for key in recipe.learned]
+    if read.activation.activation == "prelu":
+        return PReLU([float(n) for n in numbers[0]])
+    return XIELU(*(float(n[0]) for n in numbers))

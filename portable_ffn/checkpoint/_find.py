@@ -1,0 +1,143 @@
+"""From a store to its entries: every candidate named, numbered, decided, and in the order of the layers."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from portable_ffn.checkpoint._candidates import Candidate, candidates
+from portable_ffn.checkpoint._decide import Facts, Question, Read, acceptable, ask, count_experts, decide
+from portable_ffn.checkpoint._entry import Entry
+from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._inside import adapters, unexplained
+from portable_ffn.checkpoint._places import in_a_stack, layer_numbers, natural, shape, stack_of, unwrap
+from portable_ffn.checkpoint._store import Store, TensorInfo
+
+
+class _One(NamedTuple):
+    """A network to be: a candidate, and which expert or low-rank addition of it."""
+
+    question: Question
+    expert: int | None
+    adapter: int | None
+
+
+def entries(store: Store, facts: Facts) -> list[Entry]:
+    """All feed-forward layers of a checkpoint, in the order of stacks and layers."""
+    asked = [ask(found, store.config) for found in candidates(store.logical)]
+    asked = [question for question in asked if acceptable(question)]
+    layered = [question for question in asked if in_a_stack(question.path)]
+    # Networks outside any stack (projectors, heads) only where the file holds nothing else.
+    asked = layered or asked
+    names = sorted(store.logical)
+    ones = [one for question in asked for one in _variants(question, store.logical, names)]
+    layers = _layers(ones)
+    made = [_entry(one, layer, store, names, facts) for one, layer in zip(ones, layers, strict=True)]
+    return _unique(sorted(made, key=_order))
+
+
+def _variants(question: Question, tensors: Mapping[str, TensorInfo], names: Sequence[str]) -> list[_One]:
+    """The networks of one candidate: one, or each expert of a stack, or each use of a shared block."""
+    lora = question.family.lora
+    if lora is not None:
+        used = adapters(f"{question.found.parent}.{lora}", names)
+        if used:
+            return [_One(question, None, adapter) for adapter in used]
+    try:
+        count = count_experts(question, tensors)
+    except CheckpointError:
+        count = None
+    if count is None:
+        return [_One(question, _expert_number(question.path), None)]
+    return [_One(question, expert, None) for expert in range(count)]
+
+
+def _expert_number(path: str) -> int | None:
+    """N of experts.N or experts.expert_N at a path's end."""
+    head, _, last = path.rpartition(".")
+    last = last.removeprefix("expert_")
+    return int(last) if last.isdigit() and head.rpartition(".")[2] == "experts" else None
+
+
+def _home(one: _One) -> str:
+    """The path that is counted as a layer: an expert's is that of all experts."""
+    path = one.question.path
+    if one.expert is not None and not one.question.found.stacked:
+        path = path.rpartition(".")[0]
+    return path
+
+
+def _layers(ones: Sequence[_One]) -> list[int]:
+    """The layer's number of each."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    homes = [_home(one) for one in ones]
+    for i, home in enumerate(homes):
+        groups[shape(home)].append(i)
+    found = [0] * len(ones)
+    for members in groups.values():
+        for i, layer in zip(members, layer_numbers([homes[i] for i in members]), strict=True):
+            found[i] = layer
+    for i, one in enumerate(ones):
+        if one.adapter is not None:
+            uses = one.question.scope.get("hybrid_layer_ids") or []
+            found[i] = uses[one.adapter] if one.adapter < len(uses) else one.adapter
+    return found
+
+
+def _entry(one: _One, layer: int, store: Store, names: Sequence[str], facts: Facts) -> Entry:
+    """The entry of one network, with its problem where it can't be decided."""
+    question, found = one.question, one.question.found
+    read: Read | None = None
+    problem: CheckpointError | None = None
+    try:
+        index = one.expert if found.stacked else None
+        read = decide(question, store.logical, facts, layer, index, one.adapter)
+        keys = tuple(read.recipe.keys())
+        left = unexplained(found, names, frozenset(keys), question.family.lora)
+        if left:
+            raise CheckpointError(
+                f"{found.parent} must hold a plain network to be understood, and it also holds {', '.join(left[:3])}"
+                f"{' ...' if len(left) > 3 else ''}, whose part in it is not known")
+    except CheckpointError as error:
+        problem = error
+        keys = tuple(key for key in (found.W1, found.V, found.W2) if key)
+    tensors = tuple(dict.fromkeys(source for key in keys for source in store.sources(key)))
+    return Entry(
+        name=_common_path(keys), stack=stack_of(question.path), layer=layer,
+        form=read.form if read else "expert" if question.is_expert else "gated" if found.V else "dense",
+        activation=read.activation.activation if read else None, d_model=read.d_model if read else None,
+        d_ff=read.d_ff if read else None, dtype=store.logical[found.W1].dtype, tensors=tensors,
+        evidence=read.evidence if read else (), expert=one.expert, problem=problem, store=store, read=read,
+        path=_mark(one))
+
+
+def _common_path(keys: Sequence[str]) -> str:
+    """The longest dotted path that holds all of the tensors."""
+    split = [key.split(".") for key in keys]
+    common = []
+    for parts in zip(*split, strict=False):
+        if len(set(parts)) > 1:
+            break
+        common.append(parts[0])
+    return ".".join(common if len(keys) > 1 else common[:-1])
+
+
+def _mark(one: _One) -> str:
+    """What tells a network from another of the same path: its number, or the name of its first matrix."""
+    if one.adapter is not None:
+        return str(one.adapter)
+    if one.question.found.stacked and one.expert is not None:
+        return str(one.expert)
+    return one.question.found.pattern.W1.split(".")[0]
+
+
+def _order(entry: Entry) -> tuple[object, ...]:
+    """By path with numbers in their natural order, then by expert."""
+    return natural(entry.name), entry.layer, -1 if entry.expert is None else entry.expert, entry.path
+
+
+def _unique(made: Sequence[Entry]) -> list[Entry]:
+    """Names made unique."""
+    from dataclasses import replace
+
+    counts = Counter(entry.name for entry in made)
+    return [replace(e, name=f"{e.name}#{e.path}") if counts[e.name] > 1 else e for e in made]

@@ -1,0 +1,88 @@
+"""Where a layer stands: the stack that it belongs to and its number in it, from its path."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+_WRAPPERS = ("module.", "_orig_mod.", "base_model.model.", "_fsdp_wrapped_module.", "_forward_module.")
+_NUMBER = re.compile(r"\d+")
+# The words of a stack's name, in the order in which they are joined.
+_STACKS = (
+    ("vision", re.compile(r"vision|visual|vit\b|vit_|levit|mobilevit|image|patch")),
+    ("audio", re.compile(r"audio|speech|acoustic|codec|asr_encoder")),
+    ("text", re.compile(r"text|language|\bllm\b")),
+    ("qformer", re.compile(r"qformer")),
+    ("encoder", re.compile(r"encoder")),
+    ("decoder", re.compile(r"decoder")),
+)
+# A number after one of these counts layers inside a stage that the number before it counts.
+_INNER = frozenset({"layers", "layer", "blocks", "block"})
+
+
+def unwrap(name: str) -> str:
+    """A name without the prefixes that training wrappers put before it."""
+    while True:
+        for prefix in _WRAPPERS:
+            if name.startswith(prefix):
+                name = name[len(prefix):]
+                break
+        else:
+            return name
+
+
+def stack_of(path: str) -> str:
+    """The stack of the layer at `path`: "main", or the words that its path has of the others, joined by +."""
+    lowered = path.lower()
+    found = [word for word, pattern in _STACKS if pattern.search(lowered)]
+    return "+".join(found) or "main"
+
+
+def numbers(path: str) -> tuple[int, ...]:
+    """The numbers of a path's components."""
+    return tuple(int(part) for part in path.split(".") if part.isdigit())
+
+
+def shape(path: str) -> str:
+    """A path with its numbers left out: equal for the layers of one stack."""
+    return ".".join("*" if part.isdigit() else part for part in path.split("."))
+
+
+def in_a_stack(path: str) -> bool:
+    """Whether a component of the path counts layers."""
+    return any(part.isdigit() for part in path.split("."))
+
+
+def natural(path: str) -> tuple[tuple[int, int | str], ...]:
+    """A key that sorts layers.2 before layers.10."""
+    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in path.split("."))
+
+
+def layer_numbers(paths: Sequence[str]) -> list[int]:
+    """The number of each layer, given the paths of all layers of one shape.
+
+    It is the outermost number that varies; where blocks are counted inside stages, the layer's rank over all
+    stages.
+    """
+    counted = [numbers(path) for path in paths]
+    if not counted or not counted[0]:
+        return [0] * len(counted)
+    varying = [i for i in range(len(counted[0])) if len({n[i] for n in counted}) > 1]
+    if not varying:
+        return [n[0] for n in counted]
+    if len(varying) > 1:
+        containers = _containers(paths[0])
+        if containers[varying[-1]] in _INNER:
+            return ranks([tuple(n[i] for i in varying) for n in counted])
+    return [n[varying[0]] for n in counted]
+
+
+def _containers(path: str) -> list[str]:
+    """The component before each number of a path."""
+    parts = path.split(".")
+    return [parts[i - 1] if i else "" for i, part in enumerate(parts) if part.isdigit()]
+
+
+def ranks(keys: Iterable[tuple[int, ...]]) -> list[int]:
+    """The rank of each key among the distinct ones."""
+    keys = list(keys)
+    order = {key: i for i, key in enumerate(sorted(set(keys)))}
+    return [order[key] for key in keys]

@@ -1,0 +1,95 @@
+"""Which part of a config speaks for a layer: a model of several stacks has a config for each, nested in one."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# One idea, many words: a path and a config are compared after these are made one.
+_SAME = {
+    "visual": "vision", "image": "vision", "vit": "vision", "img": "vision",
+    "language": "text", "llm": "text", "lm": "text", "llama": "text",
+    "speech": "audio", "acoustic": "audio",
+    "perciever": "perceiver", "prompts": "prompt", "det": "detr",
+}
+_NOISE = frozenset({"config", "model", "hf", "cfg"})
+_MODALITIES = frozenset({"vision", "audio", "text", "video"})
+_SPLIT = re.compile(r"[._\-]|(?<=[a-z])(?=[A-Z])")
+
+
+def words(path: str) -> tuple[str, ...]:
+    """The words of a dotted path or key, synonyms made one."""
+    found = (word.lower() for word in _SPLIT.split(path) if word)
+    return tuple(_SAME.get(word, word) for word in found if not word.isdigit())
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A config and those it lies in, innermost first, as they apply to one layer."""
+
+    chain: tuple[Mapping[str, Any], ...]
+    names: tuple[str, ...]
+
+    @property
+    def model_types(self) -> tuple[str, ...]:
+        """The model types, innermost first."""
+        found = (config.get("model_type") for config in self.chain)
+        return tuple(model_type for model_type in found if isinstance(model_type, str))
+
+    def get(self, *keys: str, outer: bool = True) -> Any:
+        """The first of `keys` that a config of the chain holds and that is not null."""
+        for config in self.chain if outer else self.chain[:1]:
+            for key in keys:
+                value = config.get(key)
+                if value is not None:
+                    return value
+        return None
+
+    @property
+    def label(self) -> str:
+        """How a message calls the innermost config."""
+        return ".".join(self.names) or "config"
+
+
+def _children(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Nested configs: dictionaries that describe a network rather than, say, a rope scaling."""
+    for key, value in config.items():
+        if isinstance(value, Mapping) and (key.endswith("config") or "model_type" in value):
+            yield key, value
+
+
+def scope_of(config: Mapping[str, Any], path: str) -> Scope:
+    """The configs that apply to the layer at `path`.
+
+    A nested config applies where the words of its key are words of the path; a text config also where the path
+    names no other stack.
+    """
+    have = set(words(path))
+    chain: list[Mapping[str, Any]] = [config]
+    names: list[str] = []
+    while True:
+        best: tuple[int, str, Mapping[str, Any]] | None = None
+        for key, child in _children(chain[0]):
+            need = [word for word in words(key) if word not in _NOISE]
+            if not need:
+                continue
+            hits = sum(word in have for word in need)
+            if hits == len(need):
+                score = 2 * hits + 1
+            elif need == ["text"] and not have & (_MODALITIES - {"text"}):
+                score = 1
+            else:
+                continue
+            if best is None or score > best[0]:
+                best = score, key, child
+        if best is None:
+            return Scope(tuple(chain), tuple(names))
+        if best[0] == 1 and any(_claims(key, have) for key, _ in _children(chain[0])):
+            return Scope(tuple(chain), tuple(names))
+        chain.insert(0, best[2])
+        names.append(best[1])
+
+
+def _claims(key: str, have: set[str]) -> bool:
+    """Whether a nested config's key shares a word with the path, so that the text config is not the default."""
+    return any(word in have for word in words(key) if word not in _NOISE | {"text", "encoder", "decoder"})
