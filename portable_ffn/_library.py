@@ -8,7 +8,7 @@ _ARRAY_TYPES = {
     ("numpy", "generic"): "numpy",
     ("torch", "Tensor"): "torch",
     ("jax", "Array"): "jax",
-    ("jaxlib", "Array"): "jax",
+    ("jaxlib", "ArrayImpl"): "jax",
     ("jax", "Tracer"): "jax",
     ("dask", "Array"): "dask",
     ("cupy", "ndarray"): "cupy",

@@ -195,7 +195,7 @@ def astype(array: Array, dtype: DType, xp: Namespace) -> Array:
     """`array` in another dtype, itself where it has that already; differentiable where the library is."""
     if array.dtype == dtype:
         return array
-    return array.to(dtype) if hasattr(array, "requires_grad_") else xp.astype(array, dtype, copy=False)
+    return array.to(dtype) if hasattr(array, "requires_grad_") else xp.astype(array, dtype)
 
 
 def result_dtype(one: Library, names: tuple[str, ...], arrays: tuple[Array, ...]) -> tuple[str, DType]:

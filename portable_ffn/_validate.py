@@ -50,7 +50,10 @@ def check_hidden_shapes(x: Array, W1: Array, b1: Array | None, V: Array | None, 
 
 def _faults(x: Array, W1: Array, b1: Array, W2: Array, b2: Array, V: Array, c: Array) -> Iterator[str]:
     """Every way in which the shapes are not those of a network, in words."""
-    yield from _hidden_faults(x, W1, b1, V, c)
+    told = list(_hidden_faults(x, W1, b1, V, c))
+    yield from told
+    if told and told[0].startswith("W1"):
+        return
     shape, d_ff = shape_of(W2), shape_of(W1)[-1] if W1.ndim else None
     if len(shape) != 2:
         yield _two_axes("W2", "(d_ff, d_model)", shape)
@@ -78,6 +81,7 @@ def _hidden_faults(x: Array, W1: Array, b1: Array, V: Array, c: Array) -> Iterat
                 f"W1 must have shape (d_model, d_ff) with d_model = {features[-1]} as x has, "
                 f"got {_s(shape)}; transpose it"
             )
+            return  # what else is off would be told in terms of a W1 that is to change
         else:
             yield f"x must have shape (..., d_model) with d_model = {_n(d_model)} as W1 has, got {_s(features)}"
     if b1 is not None:
