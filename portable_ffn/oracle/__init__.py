@@ -7,17 +7,19 @@ inf where a finite input overflows the dtype on the way, and anything is accepte
 exactly where the answer has it.
 """
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ._bound import LAMBDA, affine
 from ._formulas import ACTIVATIONS, DERIVATIVES
+from ._gradient import gradients, narrowed
 from ._network import layer
 from ._numbers import Array, unit_roundoff
 from ._operands import operands
 
-__all__ = ["ACTIVATIONS", "DERIVATIVES", "LAMBDA", "feed_forward", "hidden", "unit_roundoff"]
+__all__ = ["ACTIVATIONS", "DERIVATIVES", "LAMBDA", "feed_forward", "hidden", "unit_roundoff", "vjp"]
 
 
 def hidden(
@@ -61,7 +63,7 @@ def hidden(
     .. [1] Geva et al. 2021, "Transformer Feed-Forward Layers Are Key-Value Memories", equation 2.
     .. [2] Shazeer 2020, "GLU Variants Improve Transformer", equations 5 and 6.
     """
-    given, precision = operands(dtype, x=x, W1=W1, b1=b1, V=V, c=c)
+    given, _, precision = operands(dtype, x=x, W1=W1, b1=b1, V=V, c=c)
     with np.errstate(all="ignore"):
         h = layer(given, activation, precision)
         return h.value, h.bound()
@@ -100,7 +102,7 @@ def feed_forward(
     References
     ----------
     .. [1] Vaswani et al. 2017, "Attention Is All You Need", equation 2.
-    .. [2] Higham and Mary 2019, "A New Approach to Probabilistic Rounding Error Analysis", theorem 2.4.
+    .. [2] Higham and Mary 2019, "A New Approach to Probabilistic Rounding Error Analysis", section 3.
 
     Examples
     --------
@@ -108,7 +110,60 @@ def feed_forward(
     >>> y
     array([[0.5 , 0.25]])
     """
-    given, precision = operands(dtype, x=x, W1=W1, b1=b1, V=V, c=c, W2=W2, b2=b2)
+    given, _, precision = operands(dtype, x=x, W1=W1, b1=b1, V=V, c=c, W2=W2, b2=b2)
     with np.errstate(all="ignore"):
         y = affine(layer(given, activation, precision), given["W2"], given.get("b2"), precision)
         return y.value, y.bound()
+
+
+Parts = tuple[Array | None, ...]
+
+
+def vjp(
+    x: Any,
+    W1: Any,
+    b1: Any,
+    W2: Any,
+    b2: Any,
+    V: Any = None,
+    c: Any = None,
+    dy: Any = None,
+    *,
+    activation: Any = "relu",
+    dtype: Any = None,
+) -> tuple[Parts, Parts]:
+    """The gradient of sum(y * dy) by each argument, with its error bounds.
+
+    Parameters
+    ----------
+    x, W1, b1, W2, b2, V, c, dtype
+        As for `feed_forward`.
+    dy : array_like, shape (..., d_out)
+        The gradient that comes from above, of y's shape.
+    activation : str, gate object or callable
+        A callable needs an attribute `derivative`, a gate object other than a clipped one a method gate_vjp(g, u, d)
+        that returns the gradients of both branches; both are called on float64 NumPy.
+
+    Returns
+    -------
+    gradients, bounds : tuple of seven
+        (dx, dW1, db1, dW2, db2, dV, dc) in float64, None where the argument is None; the bounds likewise. At a kink of
+        the activation, within the error of its argument, either slope is within the bound. A gradient whose argument
+        has a narrower dtype than the result carries that rounding as well.
+
+    Raises
+    ------
+    TypeError
+        Also for a callable without a derivative.
+    ValueError
+        As for `feed_forward`.
+    """
+    given, own, precision = operands(dtype, x=x, W1=W1, b1=b1, V=V, c=c, W2=W2, b2=b2, dy=dy)
+    shape = given["x"].value.shape
+    tokens = math.prod(shape[:-1])  # -1 would be ambiguous beside an axis of length 0
+    flat = {**given, **{key: given[key].reshape(tokens, given[key].value.shape[-1]) for key in ("x", "dy")}}
+    with np.errstate(all="ignore"):
+        found = {key: narrowed(d, own[key], precision) for key, d in gradients(flat, activation, precision).items()}
+    found["x"] = found["x"].reshape(*shape)
+    order = [found.get(key) for key in ("x", "W1", "b1", "W2", "b2", "V", "c")]
+    return tuple(d and d.value for d in order), tuple(d and d.bound() for d in order)

@@ -26,10 +26,10 @@ class Formula(NamedTuple):
     """An activation, its derivative, and what a sound evaluation of it in floating point may lose.
 
     The loss is u (relative |act(h)| + |h act'(h)| + lost |h|**power) + eta**underflow (1 + |h|), eta being the size at
-    which results underflow; nothing where relative and lost are 0, as for relu, relu6 and identity. `relative` counts the roundings of a product
-    form; `lost` is for a sum with 1 or 1/2 that cancels, as in h (1 + erf h) / 2 below zero. The numbers are the worst
-    of PyTorch 2.13, JAX 0.10 and MLX over all dtypes, rounded up: the float32 erf of PyTorch's GELU loses 4.4 u |h|,
-    the float64 tanh of XLA 7 u.
+    which results underflow; nothing where relative and lost are 0, as for relu, relu6 and identity. `relative` counts
+    the roundings of a product form; `lost` is for a sum with 1 or 1/2 that cancels, as in h (1 + erf h) / 2 below zero.
+    The numbers are the worst of PyTorch 2.13, JAX 0.10 and MLX over all dtypes, rounded up: the float32 erf of
+    PyTorch's GELU loses 4.4 u |h|, the float64 tanh of XLA 7 u.
     """
 
     value: Scalar
@@ -59,12 +59,12 @@ def sech2(x: float) -> float:
 
 
 def scaled_silu(x: float, alpha: float) -> float:
-    """x s(alpha x): silu (Elfwing et al. 2017) at alpha 1, Hendrycks' sigmoid approximation of GELU at 1.702."""
+    """Silu (Elfwing et al. 2017) at alpha 1, the sigmoid form of GELU (Hendrycks and Gimpel 2016) at 1.702."""
     return x * sigmoid(alpha * x)
 
 
 def scaled_silu_slope(x: float, alpha: float) -> float:
-    """s + alpha x s (1 - s); the second term vanishes before x can overflow it."""
+    """The derivative s + alpha x s (1 - s); the second term vanishes before x can overflow it."""
     p = sigmoid_slope(alpha * x)
     return sigmoid(alpha * x) + (alpha * x * p if p else 0.0)
 
@@ -95,7 +95,7 @@ def normal_pdf(x: float) -> float:
 
 
 def gelu(x: float) -> float:
-    """x Phi(x): Hendrycks and Gimpel 2016."""
+    """The exact GELU x Phi(x): Hendrycks and Gimpel 2016."""
     return x * normal_cdf(x)
 
 
@@ -111,7 +111,7 @@ def cubic(x: float) -> float:
 
 
 def gelu_tanh(x: float) -> float:
-    """x (1 + tanh z) / 2 = x s(2z): Hendrycks and Gimpel 2016; s keeps the tail that 1 + tanh loses."""
+    """The tanh GELU x (1 + tanh z) / 2 = x s(2z), Hendrycks and Gimpel 2016; s keeps the tail, 1 + tanh loses it."""
     return x * sigmoid(cubic(x))
 
 
@@ -122,7 +122,7 @@ def gelu_tanh_slope(x: float) -> float:
 
 
 def mish(x: float) -> float:
-    """x tanh(softplus x): Misra 2019."""
+    """The product x tanh(softplus x): Misra 2019."""
     return x * math.tanh(softplus(x))
 
 
@@ -133,7 +133,7 @@ def mish_slope(x: float) -> float:
 
 
 def clamp(x: float, low: float, high: float) -> float:
-    """x held between low and high; min and max keep their first argument, so NaN passes."""
+    """The value held between low and high; min and max keep their first argument, so NaN passes."""
     return min(max(x, low), high)
 
 
@@ -155,7 +155,7 @@ def laplace(x: float) -> float:
 
 
 def elu(x: float, alpha: float = 1.0) -> float:
-    """x above 0, alpha (exp x - 1) below: Clevert et al. 2015."""
+    """The value x above 0, alpha (exp x - 1) below: Clevert et al. 2015."""
     return alpha * math.expm1(x) if x < 0.0 else x
 
 

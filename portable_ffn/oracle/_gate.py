@@ -1,6 +1,7 @@
 """From `activation=` to what is done with the branches: names, clipped gates, gate objects and callables."""
 
 import difflib
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -76,29 +77,43 @@ def by_name(activation: Any) -> Elementwise:
     raise TypeError(f"activation must be a name, a gate object or a callable, got {type(activation).__name__}")
 
 
-def free_gate(gate: Any, g: Computed, u: Computed, dtype: Floating) -> Computed:
-    """gate(g, u) of an unknown gate: how far it moves when either branch moves by its error, or both."""
-    value = np.asarray(gate.gate(g.value, u.value), dtype=np.float64)
-    if value.shape != g.value.shape:
-        raise ValueError(f"gate(g, u) must return an array of their shape {g.value.shape}, got {value.shape}")
+def factors(activation: Any, gated: bool) -> tuple[Elementwise, Elementwise | None] | None:
+    """What becomes of each branch before they are multiplied; None for a gate object that mixes them in its own way."""
+    clipped = is_clipped(activation)
+    if clipped or hasattr(activation, "gate"):
+        if not gated:
+            raise ValueError("a gate object needs the linear branch V, got V=None; give V or name an activation")
+        return clipped_gate(activation) if clipped else None
+    return by_name(activation), elementwise(FORMULAS["identity"]) if gated else None
+
+
+def moved_by(function: Callable[..., Any], *arguments: Computed) -> tuple[Array, Array]:
+    """A function of several arrays, and how far it moves when any of them move by their errors."""
+    value = np.asarray(function(*(a.value for a in arguments)), dtype=np.float64)
+    if value.shape != arguments[0].value.shape:
+        raise ValueError(f"a gate must return an array of its branches' shape, got {value.shape}")
     moved = np.zeros_like(value)
-    for i, j in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1)):
-        there = np.asarray(gate.gate(g.value + i * g.error, u.value + j * u.error), dtype=np.float64)
-        moved = np.fmax(moved, np.abs(there - value))
+    for signs in itertools.product((-1.0, 0.0, 1.0), repeat=len(arguments)):
+        there = function(*(a.value + sign * a.error for sign, a in zip(signs, arguments, strict=True)))
+        moved = np.fmax(moved, np.abs(np.asarray(there, dtype=np.float64) - value))
+    return value, moved
+
+
+def free_gate(gate: Any, g: Computed, u: Computed, dtype: Floating) -> Computed:
+    """gate(g, u) of a gate object; its rounding is taken for that of act(g) u with an act that cancels."""
+    value, moved = moved_by(gate.gate, g, u)
     product = np.abs(g.value * u.value)
     rounded = roundoff(dtype) * (4.0 * (np.abs(value) + moved) + product) + dtype.underflow * (1.0 + product)
-    finite = np.isfinite(g.value) & np.isfinite(u.value)
+    finite = np.isfinite(g.value) & np.isfinite(u.value) & ~np.isnan(value)
     return settle(value, moved + rounded, g.overflow | u.overflow, finite, dtype)
 
 
 def combined(activation: Any, g: Computed, u: Computed | None, dtype: Floating) -> Computed:
     """act(g), act(g) * u, or what the gate object makes of both."""
-    if is_clipped(activation) or hasattr(activation, "gate"):
-        if u is None:
-            raise ValueError("a gate object needs the linear branch V, got V=None; give V or name an activation")
-        if not is_clipped(activation):
-            return free_gate(activation, g, u, dtype)
-        act, linear = clipped_gate(activation)
-        return times(activated(act, g, dtype), activated(linear, u, dtype), dtype)
-    a = activated(by_name(activation), g, dtype)
-    return a if u is None else times(a, u, dtype)
+    both = factors(activation, u is not None)
+    if both is None:
+        assert u is not None
+        return free_gate(activation, g, u, dtype)
+    act, linear = both
+    a = activated(act, g, dtype)
+    return a if u is None or linear is None else times(a, activated(linear, u, dtype), dtype)

@@ -1,6 +1,6 @@
 """The arguments, widened and checked: their shapes, the dtype in question, and the error of casting them to it."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -8,16 +8,25 @@ from ._bound import Computed
 from ._numbers import FLOATING, Array, Floating, cast_error, dtype_name, promoted, widen
 
 
-def operands(dtype: Any, /, **arguments: Any) -> tuple[dict[str, Computed], Floating]:
-    """Each argument that is not None with its casting error, and the floating dtype whose rounding is asked for."""
-    for name in ("x", "W1", "W2"):
+class Operands(NamedTuple):
+    """The arguments that are not None, each with its casting error; their own dtypes; the dtype that is asked for."""
+
+    given: dict[str, Computed]
+    dtypes: dict[str, str | None]
+    precision: Floating
+
+
+def operands(dtype: Any, /, **arguments: Any) -> Operands:
+    """Widen and check the arguments, and settle the dtype whose rounding is asked for."""
+    for name in ("x", "W1", "W2", "dy"):
         if name in arguments and arguments[name] is None:
             raise TypeError(f"{name} must be an array, got None")
     wide = {name: widen(name, value) for name, value in arguments.items() if value is not None}
     check_shapes({name: array for name, (array, _) in wide.items()})
-    name = promoted([given for _, given in wide.values()]) if dtype is None else dtype_name(dtype)
-    precision = FLOATING[name]
-    return {key: enter(array, precision) for key, (array, _) in wide.items()}, precision
+    own = [given for key, (_, given) in wide.items() if key != "dy"]  # dy has the dtype of y, which these decide
+    precision = FLOATING[promoted(own) if dtype is None else dtype_name(dtype)]
+    given = {key: enter(array, precision) for key, (array, _) in wide.items()}
+    return Operands(given, {key: name for key, (_, name) in wide.items()}, precision)
 
 
 def enter(array: Array, dtype: Floating) -> Computed:
@@ -41,7 +50,7 @@ def check_shapes(arrays: dict[str, Array]) -> None:
     if "W2" in arrays:
         W2 = arrays["W2"]
         d_out = W2.shape[1] if W2.ndim == 2 else d_model
-        expected |= {"W2": (d_ff, d_out), "b2": (d_out,)}
+        expected |= {"W2": (d_ff, d_out), "b2": (d_out,), "dy": (*x.shape[:-1], d_out)}
     wrong = [
         f"{name} must have shape {shape}, got {arrays[name].shape}"
         for name, shape in expected.items()
