@@ -1,9 +1,9 @@
 """The feed-forward layers of any checkpoint, into any array library, refusing what is not known.
 
-    for entry in checkpoint.find(path):      # headers only
-        print(entry.name, entry.form, entry.activation)
-    ffn = checkpoint.load(path, layer=0)     # computes what the model's own module returns
-    y = ffn(x)
+for entry in checkpoint.find(path):      # headers only
+print(entry.name, entry.form, entry.activation)
+ffn = checkpoint.load(path, layer=0)     # computes what the model's own module returns
+y = ffn(x)
 """
 
 import os

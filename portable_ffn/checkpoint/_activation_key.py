@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from portable_ffn.checkpoint._scope import Scope, words
+from portable_ffn.checkpoint._scope import Scope, path_words, words
 from portable_ffn.checkpoint._spellings import GATED_WORDS, ours
 
 # mlp_hidden_act, encoder_activation_function, dense_act_fn, activation ...: words before the ending qualify it.
@@ -46,7 +46,7 @@ def _read(key: str, value: str, fit: int) -> Named:
 
 def named_activations(scope: Scope, path: str) -> list[Named]:
     """The activation keys that fit the layer at `path` best; several only where they fit equally well."""
-    have = set(words(path))
+    have = set(path_words(path))
     for config in scope.chain:
         found: list[Named] = []
         for key, raw in config.items():

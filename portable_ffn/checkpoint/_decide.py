@@ -10,7 +10,8 @@ from portable_ffn.checkpoint._choose import Chosen, choose_activation
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._families import Otherwise, otherwise
 from portable_ffn.checkpoint._inside import Inside, inside
-from portable_ffn.checkpoint._layout import Layout, decide_gate, decide_layout, matrix_shape
+from portable_ffn.checkpoint._layout import Layout, decide_gate, decide_layout, matrix_shape, readings
+from portable_ffn.checkpoint._patterns import BRIDGES
 from portable_ffn.checkpoint._places import unwrap
 from portable_ffn.checkpoint._recipe import Part, Recipe
 from portable_ffn.checkpoint._scope import Scope, scope_of
@@ -60,18 +61,31 @@ def ask(found: Candidate, config: Mapping[str, Any]) -> Question:
     """A candidate in the light of its config."""
     path = unwrap(found.parent)
     scope = scope_of(config, path)
+    family = otherwise(scope, path)
+    if family.root:
+        scope = Scope(scope.chain[-1:], ())
+    if family.packed and path.endswith("experts.mlp"):
+        found = found._replace(stacked=True)
     surveyed = any(model_type in SURVEYED for model_type in scope.model_types)
-    return Question(found, scope, otherwise(scope, path), surveyed, path)
+    return Question(found, scope, family, surveyed, path)
 
 
-def acceptable(question: Question) -> bool:
+def acceptable(question: Question, tensors: Mapping[str, Info]) -> bool:
     """Whether names as general as these are enough here."""
     found = question.found
-    if question.family.ignore or any("router" in part for part in question.path.split(".")):
+    parts = question.path.split(".")
+    if question.family.ignore or any("router" in part for part in parts):
         return False
+    if any(word in part for part in parts for word in BRIDGES):
+        w1, w2 = (matrix_shape(tensors[key], found.stacked) for key in (found.W1, found.W2))
+        if not any(readings(w1, w2, found.V is not None, _groups(question))):
+            return False
     if not found.pattern.generic or question.family.accept:
         return True
-    return is_network_path(question.path) and found.pattern.W1 not in ("in_proj",)
+    if found.pattern.layer and found.last.isdigit():
+        w1, w2 = (matrix_shape(tensors[key], found.stacked) for key in (found.W1, found.W2))
+        return w1[0] == w2[1]
+    return is_network_path(question.path)
 
 
 def decide(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from portable_ffn import Weights
+from portable_ffn._typing import Array
 from portable_ffn.checkpoint._decide import Read
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._fold import read_arrays
@@ -13,7 +14,6 @@ from portable_ffn.checkpoint._network import Network, Norm, Sublayer
 from portable_ffn.checkpoint._placement import Placement
 from portable_ffn.checkpoint._recipe import NormRecipe, Recipe
 from portable_ffn.checkpoint._store import Store
-from portable_ffn._typing import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

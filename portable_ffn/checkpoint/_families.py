@@ -70,6 +70,8 @@ class Otherwise(NamedTuple):
     packed: str | None = None
     halved: bool = False
     free_width: bool = False
+    beside: str = ""
+    root: bool = False
 
 
 class Switch(NamedTuple):
@@ -150,10 +152,14 @@ FAMILIES = (
               after=Norm("post_layer_norm", "rms", 1e-6), residual=True, scale="conf_residual_weight"),
     Otherwise("levit", batch_norm=(("W1", "linear_up.batch_norm", True, 1e-5),
                                    ("W2", "linear_down.batch_norm", True, 1e-5))),
-    Otherwise("swiftformer", r"\.linear$", batch_norm=(("W1", "norm1", False, "batch_norm_eps"),)),
+    # Its BatchNorm norm1 stands before the network, under the same path; the network is without it here.
+    Otherwise("swiftformer", r"\.linear$", beside="norm1"),
     Otherwise("falcon_h1", multipliers=(("W1", "mlp_multipliers", 0), ("W2", "mlp_multipliers", 1))),
     Otherwise("zamba2", lora="gate_up_proj_adapter_list"),
     Otherwise("squeezebert", groups=("intermediate_groups", "output_groups")),
+    Otherwise("deimv2", r"decoder\..*mlp$", activation="silu"),
+    # The config at the root speaks for layers whose path names another.
+    Otherwise("grounding-dino mm-grounding-dino", r"text_enhancer_layer", root=True, free_width=True),
     # Widths that the config gives twice over, or not at all.
     Otherwise("recurrent_gemma moshi moshi_depth kyutai_speech_to_text deimv2", halved=True),
     Otherwise("evolla EvollaModel", r"adapter|resampler", free_width=True),

@@ -4,27 +4,28 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from portable_ffn.checkpoint._candidates import Candidate, candidates
+from portable_ffn.checkpoint._candidates import candidates
 from portable_ffn.checkpoint._decide import Facts, Question, Read, acceptable, ask, count_experts, decide
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._inside import adapters, unexplained
-from portable_ffn.checkpoint._places import in_a_stack, layer_numbers, natural, shape, stack_of, unwrap
+from portable_ffn.checkpoint._places import in_a_stack, layer_numbers, natural, shape, stack_of
 from portable_ffn.checkpoint._store import Store, TensorInfo
 
 
 class _One(NamedTuple):
-    """A network to be: a candidate, and which expert or low-rank addition of it."""
+    """A network to be: a candidate, which slice of its stacks, which low-rank addition, and which expert it is."""
 
     question: Question
-    expert: int | None
-    adapter: int | None
+    slice: int | None = None
+    adapter: int | None = None
+    expert: int | None = None
 
 
 def entries(store: Store, facts: Facts) -> list[Entry]:
     """All feed-forward layers of a checkpoint, in the order of stacks and layers."""
     asked = [ask(found, store.config) for found in candidates(store.logical)]
-    asked = [question for question in asked if acceptable(question)]
+    asked = [question for question in asked if acceptable(question, store.logical)]
     layered = [question for question in asked if in_a_stack(question.path)]
     # Networks outside any stack (projectors, heads) only where the file holds nothing else.
     asked = layered or asked
@@ -41,14 +42,15 @@ def _variants(question: Question, tensors: Mapping[str, TensorInfo], names: Sequ
     if lora is not None:
         used = adapters(f"{question.found.parent}.{lora}", names)
         if used:
-            return [_One(question, None, adapter) for adapter in used]
+            return [_One(question, adapter=adapter) for adapter in used]
     try:
         count = count_experts(question, tensors)
     except CheckpointError:
         count = None
     if count is None:
-        return [_One(question, _expert_number(question.path), None)]
-    return [_One(question, expert, None) for expert in range(count)]
+        return [_One(question, expert=_expert_number(question.path))]
+    shared = any(part.startswith("share") for part in question.path.split("."))
+    return [_One(question, index, expert=None if shared else index) for index in range(count)]
 
 
 def _expert_number(path: str) -> int | None:
@@ -89,10 +91,9 @@ def _entry(one: _One, layer: int, store: Store, names: Sequence[str], facts: Fac
     read: Read | None = None
     problem: CheckpointError | None = None
     try:
-        index = one.expert if found.stacked else None
-        read = decide(question, store.logical, facts, layer, index, one.adapter)
+        read = decide(question, store.logical, facts, layer, one.slice, one.adapter)
         keys = tuple(read.recipe.keys())
-        left = unexplained(found, names, frozenset(keys), question.family.lora)
+        left = unexplained(found, names, frozenset(keys), question.family)
         if left:
             raise CheckpointError(
                 f"{found.parent} must hold a plain network to be understood, and it also holds {', '.join(left[:3])}"
@@ -102,7 +103,7 @@ def _entry(one: _One, layer: int, store: Store, names: Sequence[str], facts: Fac
         keys = tuple(key for key in (found.W1, found.V, found.W2) if key)
     tensors = tuple(dict.fromkeys(source for key in keys for source in store.sources(key)))
     return Entry(
-        name=_common_path(keys), stack=stack_of(question.path), layer=layer,
+        name=_common_path(keys), stack=stack_of(question.path, question.scope.says_text), layer=layer,
         form=read.form if read else "expert" if question.is_expert else "gated" if found.V else "dense",
         activation=read.activation.activation if read else None, d_model=read.d_model if read else None,
         d_ff=read.d_ff if read else None, dtype=store.logical[found.W1].dtype, tensors=tensors,
@@ -125,8 +126,8 @@ def _mark(one: _One) -> str:
     """What tells a network from another of the same path: its number, or the name of its first matrix."""
     if one.adapter is not None:
         return str(one.adapter)
-    if one.question.found.stacked and one.expert is not None:
-        return str(one.expert)
+    if one.slice is not None:
+        return str(one.slice)
     return one.question.found.pattern.W1.split(".")[0]
 
 

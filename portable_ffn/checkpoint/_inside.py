@@ -127,7 +127,7 @@ def _learned(prefix: str, name: str, tensors: Mapping[str, Info]) -> tuple[str, 
                           f"{prefix}act.{leaves[0]}; it doesn't")
 
 
-def unexplained(found: Candidate, names: Sequence[str], read: frozenset[str], lora: str | None) -> list[str]:
+def unexplained(found: Candidate, names: Sequence[str], read: frozenset[str], family: Otherwise) -> list[str]:
     """Tensors under the network's own path that nothing reads, so that the network is more than was understood.
 
     Where the path is a whole layer's, only what is known to lie between the matrices counts.
@@ -135,8 +135,9 @@ def unexplained(found: Candidate, names: Sequence[str], read: frozenset[str], lo
     under = [name for name in beside(names, found.parent) if name not in read]
     start = len(found.parent) + 1 if found.parent else 0
     rest = [(name, name[start:].split(".")) for name in under]
+    known = OUTSIDE | set(family.beside.split())
     if is_network_path(found.parent):
         return [name for name, parts in rest
-                if not OUTSIDE & set(parts) and parts[-1] != "num_batches_tracked"
-                and not parts[0].startswith("expert") and parts[0] != lora]
+                if not known & set(parts) and parts[-1] != "num_batches_tracked"
+                and not parts[0].startswith("expert") and parts[0] != family.lora]
     return [name for name, parts in rest if parts[0] in BETWEEN]

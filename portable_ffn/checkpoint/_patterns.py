@@ -13,7 +13,7 @@ class Pattern(NamedTuple):
 
     `sure` says that only (out, in) matrices are ever written under these names (given `.weight`), square or not.
     `generic` says that other things are called so too: such a pair counts only where its path says that it is a
-    feed-forward network, or the family's row does. `order` is what the name itself tells of a fused matrix.
+    feed-forward network, the family's row does, or, with `layer`, where it stands in a numbered layer itself.
     """
 
     W1: str
@@ -21,6 +21,7 @@ class Pattern(NamedTuple):
     V: str | None = None
     sure: bool = False
     generic: bool = False
+    layer: bool = False
 
 
 PATTERNS = (
@@ -84,9 +85,8 @@ PATTERNS = (
     Pattern("W_down", "W_up", generic=True),
     Pattern("gate_proj", "down_proj", generic=True),
     Pattern("proj_in", "proj_out", generic=True),
-    Pattern("in_proj", "out_proj", generic=True),
     Pattern("pwconv1", "pwconv2"),
-    Pattern("pointwise_conv1", "pointwise_conv2", generic=True),
+    Pattern("pointwise_conv1", "pointwise_conv2", generic=True, layer=True),
     Pattern("point_wise_conv1", "point_wise_conv2"),
     Pattern("conv1.convolution", "conv2.convolution", generic=True),
     Pattern("conv1", "conv2", generic=True),
@@ -113,14 +113,27 @@ STACKED = (
 )
 
 # Last components of a path that say that what lies under it is a feed-forward network and nothing else.
-NETWORK_WORDS = frozenset(["mlp", "mlps", "ffn", "ffns", "ff", "ff1", "ff2", "ffn1", "ffn2", "feed_forward", "feed_forward1", "feed_forward2", "feedforward", "feed_forwards", "DenseReluDense", "mlp_block", "shared_mlp", "block_sparse_moe", "expert", "experts", "shared_expert", "shared_experts", "share_expert", "self_mlp", "laurel", "linear", "moe", "mixer", "conv_feed_forward"])
+NETWORK_WORDS = frozenset({
+    "mlp", "mlps", "ffn", "ffns", "ff", "ff1", "ff2", "ffn1", "ffn2", "feed_forward", "feed_forward1",
+    "feed_forward2", "feedforward", "feed_forwards", "DenseReluDense", "mlp_block", "shared_mlp",
+    "block_sparse_moe", "expert", "experts", "shared_expert", "shared_experts", "share_expert", "self_mlp",
+    "laurel", "linear", "moe", "mixer", "conv_feed_forward",
+})
 
 # Components after which a tensor beside W1 and W2 lies between them, so that the pair alone is not the network.
-BETWEEN = frozenset(["dwconv", "depthwise_conv", "dw_conv", "conv_dw", "grn", "hidden_layers", "mid_conv"])
+BETWEEN = frozenset({"grn"})
+
+# Components of paths that join towers: what lies under them maps one width to another and need be no layer.
+BRIDGES = ("merger", "projector", "connector", "aligner", "resampler", "head", "embed")
 
 # What stands in the same path and is no part of the network itself: routers, and the normalisation of a residual
 # branch that BERT's line keeps beside the second matrix.
-OUTSIDE = frozenset(["router", "gate", "gating", "wg", "expert_bias", "e_score_correction_bias", "shared_expert_gate", "experts", "shared_expert", "shared_experts", "share_expert", "shared_mlp", "moe_statics", "global_scale", "fc1_latent_proj", "fc2_latent_proj", "pre_expert_norm", "post_expert_norm", "pre_expert_proj", "post_expert_proj"])
+OUTSIDE = frozenset({
+    "router", "gate", "gating", "wg", "expert_bias", "e_score_correction_bias", "shared_expert_gate",
+    "experts", "shared_expert", "shared_experts", "share_expert", "shared_mlp", "moe_statics", "global_scale",
+    "fc1_latent_proj", "fc2_latent_proj", "pre_expert_norm", "post_expert_norm", "pre_expert_proj",
+    "post_expert_proj",
+})
 
 # The activations' own weights lie under one of these.
 ACTIVATION_MODULES = ("act", "act_fn", "activation_fn", "activation", "intermediate_act_fn", "activation_function")

@@ -7,8 +7,8 @@ _WRAPPERS = ("module.", "_orig_mod.", "base_model.model.", "_fsdp_wrapped_module
 _NUMBER = re.compile(r"\d+")
 # The words of a stack's name, in the order in which they are joined.
 _STACKS = (
-    ("vision", re.compile(r"vision|visual|vit\b|vit_|levit|mobilevit|image|patch")),
-    ("audio", re.compile(r"audio|speech|acoustic|codec|asr_encoder")),
+    ("vision", re.compile(r"vis|vit|image|patch|pixel")),
+    ("audio", re.compile(r"audio|speech|acoustic|codec|perception")),
     ("text", re.compile(r"text|language|\bllm\b")),
     ("qformer", re.compile(r"qformer")),
     ("encoder", re.compile(r"encoder")),
@@ -29,10 +29,15 @@ def unwrap(name: str) -> str:
             return name
 
 
-def stack_of(path: str) -> str:
-    """The stack of the layer at `path`: "main", or the words that its path has of the others, joined by +."""
+def stack_of(path: str, text: bool) -> str:
+    """The stack of the layer at `path`: "main", or the words that its path has of the others, joined by +.
+
+    `text` says that a config for text applies, whether or not the path says so.
+    """
     lowered = path.lower()
     found = [word for word, pattern in _STACKS if pattern.search(lowered)]
+    if text and not {"vision", "audio", "text"} & set(found):
+        found.insert(0, "text")
     return "+".join(found) or "main"
 
 

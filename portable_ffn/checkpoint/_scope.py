@@ -10,9 +10,13 @@ _SAME = {
     "visual": "vision", "image": "vision", "vit": "vision", "img": "vision",
     "language": "text", "llm": "text", "lm": "text", "llama": "text",
     "speech": "audio", "acoustic": "audio",
-    "perciever": "perceiver", "prompts": "prompt", "det": "detr",
+    "perception": "audio", "perciever": "perceiver", "prompts": "prompt", "det": "detr",
 }
-_NOISE = frozenset({"config", "model", "hf", "cfg"})
+# Paths that a config calls otherwise.
+_ALIASES = ((re.compile(r"pixel_level_module\.encoder"), "backbone"),)
+_NOISE = frozenset({"config", "model", "hf", "cfg", "word"})
+# A config with one of these describes a network of its own, so it is not merely a frame round a text model's.
+_WIDTHS = ("hidden_size", "d_model", "n_embd")
 _MODALITIES = frozenset({"vision", "audio", "text", "video"})
 _SPLIT = re.compile(r"[._\-]|(?<=[a-z])(?=[A-Z])")
 
@@ -46,6 +50,11 @@ class Scope:
         return None
 
     @property
+    def says_text(self) -> bool:
+        """Whether the path was taken for a text model's, or for the text half of an encoder or decoder."""
+        return bool(self.names) and "text" in words(self.names[-1])
+
+    @property
     def label(self) -> str:
         """How a message calls the innermost config."""
         return ".".join(self.names) or "config"
@@ -64,30 +73,49 @@ def scope_of(config: Mapping[str, Any], path: str) -> Scope:
     A nested config applies where the words of its key are words of the path; a text config also where the path
     names no other stack.
     """
-    have = set(words(path))
+    order = path_words(path)
+    have = set(order)
     chain: list[Mapping[str, Any]] = [config]
     names: list[str] = []
     while True:
-        best: tuple[int, str, Mapping[str, Any]] | None = None
+        # The most words in common win, then the one that the path names first.
+        best: tuple[int, int, str, Mapping[str, Any]] | None = None
         for key, child in _children(chain[0]):
             need = [word for word in words(key) if word not in _NOISE]
-            if not need:
-                continue
-            hits = sum(word in have for word in need)
-            if hits == len(need):
-                score = 2 * hits + 1
-            elif need == ["text"] and not have & (_MODALITIES - {"text"}):
-                score = 1
-            else:
-                continue
-            if best is None or score > best[0]:
-                best = score, key, child
+            if need and _fits(need, have):
+                where = min((order.index(word) for word in need if word in have), default=len(order))
+                score = (len(need), -where)
+                if best is None or score > best[:2]:
+                    best = *score, key, child
+        if best is None:
+            best = _text_by_default(chain[0], have)
         if best is None:
             return Scope(tuple(chain), tuple(names))
-        if best[0] == 1 and any(_claims(key, have) for key, _ in _children(chain[0])):
-            return Scope(tuple(chain), tuple(names))
-        chain.insert(0, best[2])
-        names.append(best[1])
+        chain.insert(0, best[3])
+        names.append(best[2])
+
+
+def path_words(path: str) -> tuple[str, ...]:
+    """The words of a layer's path, with those that configs use for it."""
+    return (*words(path), *(alias for pattern, alias in _ALIASES if pattern.search(path)))
+
+
+def _fits(need: list[str], have: set[str]) -> bool:
+    """Whether all words of a config's key are in the path; a video is seen as well."""
+    return all(word in have or (word == "vision" and "video" in have) for word in need)
+
+
+def _text_by_default(config: Mapping[str, Any], have: set[str]) -> tuple[int, int, str, Mapping[str, Any]] | None:
+    """The text config, where the config describes nothing itself and the path names no other stack."""
+    if any(isinstance(config.get(key), int) for key in _WIDTHS) or have & (_MODALITIES - {"text"}):
+        return None
+    children = list(_children(config))
+    if any(_claims(key, have) for key, _ in children):
+        return None
+    for key, child in children:
+        if [word for word in words(key) if word not in _NOISE] == ["text"]:
+            return 0, 0, key, child
+    return None
 
 
 def _claims(key: str, have: set[str]) -> bool:
