@@ -25,7 +25,7 @@ def _torch() -> Namespace:
 
 
 def _jax() -> Namespace:
-    import jax.numpy as xp
+    import portable_ffn._jax as xp
 
     return xp
 
