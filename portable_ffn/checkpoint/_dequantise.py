@@ -35,10 +35,10 @@ def _fp8(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
     """
     weight, scale = arrays[0].astype(np.float32), arrays[1].astype(np.float32)
     shape = weight.shape
-    for rows, columns in sorted(recipe.blocks):
-        if len(shape) >= 2 and scale.shape == (*shape[:-2], -(-shape[-2] // rows), -(-shape[-1] // columns)):
-            return _times_blocks(weight, scale, rows, columns)
-    if scale.size == 1:
+    fitting = [size for size in sorted(recipe.blocks) if len(shape) > 1 and scale.shape == _in_blocks(shape, *size)]
+    if len(fitting) == 1:
+        _times_blocks(weight, scale, *fitting[0])
+    elif scale.size == 1:
         weight *= scale.reshape(())
     elif scale.shape in (shape[:-1], (*shape[:-1], 1)):
         weight *= scale.reshape(*shape[:-1], 1)
@@ -47,19 +47,23 @@ def _fp8(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
     else:
         sizes = ", ".join(f"{rows} x {columns}" for rows, columns in sorted(recipe.blocks)) or "unknown"
         raise CheckpointError(
-            f"{recipe.sources[1]!r} of shape {scale.shape} fits {name!r} of shape {shape} neither as one scale "
-            f"nor one a row nor by blocks ({sizes}); quantization_config must give weight_block_size"
+            f"{recipe.sources[1]!r}, of shape {scale.shape}, must be one scale, one a row or one a block for "
+            f"{name!r}, of shape {shape}; weight_block_size in quantization_config is {sizes}"
         )
     return weight
 
 
-def _times_blocks(weight: _Array, scale: _Array, rows: int, columns: int) -> _Array:
+def _in_blocks(shape: tuple[int, ...], rows: int, columns: int) -> tuple[int, ...]:
+    """How many blocks there are along each axis; the last ones may be cut."""
+    return (*shape[:-2], -(-shape[-2] // rows), -(-shape[-1] // columns))
+
+
+def _times_blocks(weight: _Array, scale: _Array, rows: int, columns: int) -> None:
     """In place, one row of blocks after another: the scales are never spread out over the whole weight."""
     for lead in np.ndindex(weight.shape[:-2]):
         for block in range(scale.shape[-2]):
             part = weight[lead][block * rows : (block + 1) * rows]
             part *= np.repeat(scale[lead][block], min(columns, weight.shape[-1]))[: weight.shape[-1]]
-    return weight
 
 
 def _mxfp4(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
@@ -92,5 +96,5 @@ def _q8_0(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
 _DECODERS: Final[dict[str, Callable[[str, Recipe, Sequence[_Array]], _Array]]] = {
     "FP8": _fp8,
     "MXFP4": _mxfp4,
-    "Q8_0": _q8_0,
+    "GGUF Q8_0": _q8_0,
 }

@@ -44,10 +44,9 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     if name == "bfloat16" or name.startswith("float8"):
         try:
             import ml_dtypes
-        except ImportError as error:
-            raise CheckpointError(
-                f"{name} in NumPy needs the package ml_dtypes; pip install ml_dtypes"
-            ) from error
-        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-        return dtype
+
+            extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        except (ImportError, AttributeError) as error:
+            raise CheckpointError(f"{name} needs a newer ml_dtypes; pip install -U ml_dtypes") from error
+        return extended
     return np.dtype(name).newbyteorder("<")

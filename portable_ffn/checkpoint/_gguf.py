@@ -92,9 +92,9 @@ def read_gguf(path: Path, file: Mapped) -> GgufHeader:
         if kind.name not in _PLAIN:
             info = info._replace(shape=(*shape[:-1], width // per_block * block_bytes))
             header.logical[name] = header.logical[name]._replace(
-                dtype="float32" if kind.name == "Q8_0" else kind.name
+                dtype="float32" if kind.name == "Q8_0" else f"GGUF {kind.name}"
             )
-            header.recipes[name] = Recipe(kind.name, (name,))
+            header.recipes[name] = Recipe(f"GGUF {kind.name}", (name,))
         header.tensors[name] = info
     return header
 

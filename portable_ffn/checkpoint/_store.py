@@ -36,7 +36,7 @@ class Store:
         values where it can be read, else the format's name for a dtype and the shape as far as it is known.
         `file`, `offset` and `nbytes` are those of the values on disk.
     formats : mapping of str to str
-        Logical name -> format, for the quantised ones: "FP8", "MXFP4", "Q8_0", "GPTQ" and so on.
+        Logical name -> format, for the quantised ones: "FP8", "MXFP4", "GPTQ", "GGUF Q8_0" and so on.
     """
 
     def __init__(self, path: Path, contents: Contents) -> None:
