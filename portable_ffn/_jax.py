@@ -30,7 +30,7 @@ def _out_sharding(x: Any, W: Any) -> Any:
 
     taken = {axis for entry in rows.spec[:-1] for axis in _axes(entry)}
     last = columns.spec[-1] if taken.isdisjoint(_axes(columns.spec[-1])) else None
-    return NamedSharding(rows.mesh, PartitionSpec(*rows.spec[:-1], last))
+    return NamedSharding(rows.mesh, PartitionSpec(*rows.spec[:-1], last))  # type: ignore[no-untyped-call]
 
 
 def _explicit(mesh: Any) -> bool:
