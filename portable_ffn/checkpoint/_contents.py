@@ -31,14 +31,16 @@ def read_contents(found: list[Path] | Index, config: dict[str, Any]) -> Contents
         return _read_gguf(files[0])
     contents = Contents(config, {}, {}, {}, {}, {})
     for file in files:
-        header = read_header(file)
+        try:
+            header = read_header(file)
+        except FileNotFoundError:
+            # Its directory lists it.
+            raise CheckpointError(f"{file}: is a link to a file that isn't there") from None
         contents.files[file] = Mapped(file, header.size)
         for name, info in header.tensors.items():
             if name in contents.tensors:
                 first = contents.tensors[name].file.name
-                raise CheckpointError(
-                    f"{file}: tensor {name[:200]!r} is in {first} too; it must be in one file"
-                )
+                raise CheckpointError(f"{file}: tensor {name[:200]!r} is in {first} too; it must be in one file")
             contents.tensors[name] = info
         if len(files) == 1:
             contents.metadata.update(header.metadata)
@@ -53,9 +55,7 @@ def _check_index(index: Index, tensors: Mapping[str, TensorInfo]) -> None:
     """The index and the shards must say the same."""
     for name, file in index.places.items():
         if name not in tensors or tensors[name].file != file:
-            raise CheckpointError(
-                f"{index.path}: puts {name[:200]!r} into {file.name}, which doesn't hold it"
-            )
+            raise CheckpointError(f"{index.path}: puts {name[:200]!r} into {file.name}, which doesn't hold it")
     for name, info in tensors.items():
         if name not in index.places:
             raise CheckpointError(f"{index.path}: doesn't name {name[:200]!r}, which is in {info.file.name}")

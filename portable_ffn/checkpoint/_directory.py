@@ -44,9 +44,7 @@ def find_files(directory: Path) -> list[Path] | Index:
     indexes = [name for name in names if name.endswith(".safetensors.index.json")]
     indexes = [name for name in indexes if not name.startswith("consolidated")] or indexes
     if len(indexes) > 1:
-        raise CheckpointError(
-            f"{directory}: has several indexes, {_list(indexes)}; give the path of the one to read"
-        )
+        raise CheckpointError(f"{directory}: has several indexes, {_list(indexes)}; give the path of the one to read")
     if indexes:
         index = read_index(directory / indexes[0])
         _refuse_strays(index, tensors)
@@ -58,11 +56,7 @@ def read_index(path: Path) -> Index:
     """An index, each of whose files is there, and inside its directory."""
     found = parse_object(read_json(path), str(path))
     places = found.get("weight_map")
-    if (
-        not isinstance(places, dict)
-        or not places
-        or not all(isinstance(file, str) for file in places.values())
-    ):
+    if not isinstance(places, dict) or not places or not all(isinstance(file, str) for file in places.values()):
         raise CheckpointError(f"{path}: weight_map must map the names of tensors to the names of files")
     for file in sorted(set(places.values())):
         _check_place(path, file)
@@ -108,17 +102,13 @@ def _without_index(directory: Path, names: Sequence[str], tensors: Sequence[str]
         _check_shards(directory, shards)
         return tensors
     if len(tensors) > 1:
-        raise CheckpointError(
-            f"{directory}: has several files, {_list(tensors)}, and no index; give the path of one"
-        )
+        raise CheckpointError(f"{directory}: has several files, {_list(tensors)}, and no index; give the path of one")
     gguf = [name for name in names if name.endswith(".gguf")]
     if not tensors and len(gguf) > 1:
         raise CheckpointError(f"{directory}: has several GGUF files, {_list(gguf)}; give the path of one")
     if not tensors and not gguf:
         refuse_names(directory, names)
-        raise CheckpointError(
-            f"{directory}: has no checkpoint; config.json and model.safetensors are looked for"
-        )
+        raise CheckpointError(f"{directory}: has no checkpoint; config.json and model.safetensors are looked for")
     return tensors or gguf
 
 
@@ -126,16 +116,10 @@ def _check_shards(directory: Path, shards: Sequence[re.Match[str]]) -> None:
     """Shards without an index must be those of one set, all of them; some writers count from 0."""
     sets = sorted({f"{match['stem']}-*-of-{match['count']}.safetensors" for match in shards})
     if len(sets) > 1:
-        raise CheckpointError(
-            f"{directory}: has shards of several sets, {_list(sets)}, and no index; keep one set"
-        )
+        raise CheckpointError(f"{directory}: has shards of several sets, {_list(sets)}, and no index; keep one set")
     numbers = sorted(int(match["number"]) for match in shards)
     count = int(shards[0]["count"])
-    if (
-        numbers[0] > 1
-        or numbers != list(range(numbers[0], numbers[0] + len(numbers)))
-        or len(numbers) != count
-    ):
+    if numbers[0] > 1 or numbers != list(range(numbers[0], numbers[0] + len(numbers))) or len(numbers) != count:
         raise CheckpointError(
             f"{directory}: has shards {str(numbers)[:80]} of {sets[0]}, and no index; {count} are needed"
         )

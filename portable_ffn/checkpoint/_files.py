@@ -56,12 +56,12 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_json(path: Path) -> bytes:
-    """The bytes of a JSON file, at most JSON_LIMIT of them."""
+    """The bytes of a JSON file, if they are at most JSON_LIMIT."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > JSON_LIMIT:
             raise CheckpointError(f"{path}: JSON of {size} bytes; {JSON_LIMIT} are the limit")
-        return file.read(JSON_LIMIT)
+        return file.read(size)
 
 
 class Mapped:

@@ -51,9 +51,7 @@ def read_gguf(path: Path, file: Mapped) -> GgufHeader:
     if magic != b"GGUF":
         raise CheckpointError(f"{path}: is no GGUF file")
     if version not in (2, 3):
-        raise CheckpointError(
-            f"{path}: is GGUF of version {version}, or big-endian; little-endian 2 and 3 are read"
-        )
+        raise CheckpointError(f"{path}: is GGUF of version {version}, or big-endian; little-endian 2 and 3 are read")
     metadata: dict[str, Any] = {}
     for _ in range(walk.count(pair_count, 13)):
         key = walk.text()
@@ -116,18 +114,14 @@ class _Walk:
     def skip(self, nbytes: int) -> int:
         """Move on over so many bytes; the place before them."""
         if nbytes > self.size - self.at:
-            raise CheckpointError(
-                f"{self.path}: the header goes past the file's end; it is cut off or damaged"
-            )
+            raise CheckpointError(f"{self.path}: the header goes past the file's end; it is cut off or damaged")
         self.at += nbytes
         return self.at - nbytes
 
     def count(self, number: int, least: int) -> int:
         """A number of things of `least` bytes each, if the file can hold them."""
         if number * least > self.size - self.at:
-            raise CheckpointError(
-                f"{self.path}: the header counts {number} entries, more than the file can hold"
-            )
+            raise CheckpointError(f"{self.path}: the header counts {number} entries, more than the file can hold")
         return number
 
     def text(self) -> str:

@@ -16,9 +16,7 @@ def parse_object(data: bytes, what: str, *, infinity: bool = False) -> dict[str,
         # Python keeps the last of two equal keys, other readers the first: the file would mean two things.
         if len(found) != len(items):
             ((key, _),) = Counter(key for key, _ in items).most_common(1)
-            raise CheckpointError(
-                f"{what}: the key {key[:200]!r} stands twice in one object; it must stand once"
-            )
+            raise CheckpointError(f"{what}: the key {key[:200]!r} stands twice in one object; it must stand once")
         return found
 
     def constant(text: str) -> float:

@@ -55,9 +55,7 @@ _REFUSED: Final = (
         (".weight_scale",),
         (".weight_zero_point", ".input_scale", ".input_zero_point"),
     ),
-    _Refused(
-        "quanto", ".weight._data", (".weight._scale",), (".weight._shift", ".input_scale", ".output_scale")
-    ),
+    _Refused("quanto", ".weight._data", (".weight._scale",), (".weight._shift", ".input_scale", ".output_scale")),
     _Refused("HQQ", ".W_q", (), (".scale", ".zero", ".meta")),
     _Refused("AQLM", ".codes", (".codebooks",), (".scales",)),
     _Refused("QuIP#", ".Qidxs"),
@@ -85,9 +83,7 @@ def fold(
             continue
         for target, dtype, shape, recipe, hidden in _folded(info, tensors, blocks):
             if target in tensors and target != name:
-                raise CheckpointError(
-                    f"{info.file}: has both {name!r} ({recipe.format}) and {target!r}; one must go"
-                )
+                raise CheckpointError(f"{info.file}: has both {name!r} ({recipe.format}) and {target!r}; one must go")
             for other in hidden:
                 logical.pop(other, None)
             logical.pop(name)
@@ -99,9 +95,7 @@ def fold(
 _Fold = tuple[str, str, tuple[int, ...], Recipe, tuple[str, ...]]
 
 
-def _folded(
-    info: TensorInfo, tensors: Mapping[str, TensorInfo], blocks: frozenset[tuple[int, int]]
-) -> Iterator[_Fold]:
+def _folded(info: TensorInfo, tensors: Mapping[str, TensorInfo], blocks: frozenset[tuple[int, int]]) -> Iterator[_Fold]:
     """At most one fold whose values the tensor holds: target, dtype, shape, recipe, names that vanish."""
     if info.dtype.startswith("float8") and info.dtype != "float8_e8m0fnu":
         yield _fold_fp8(info, tensors, blocks)
@@ -119,9 +113,7 @@ def _folded(
                 return
 
 
-def _fold_fp8(
-    info: TensorInfo, tensors: Mapping[str, TensorInfo], blocks: frozenset[tuple[int, int]]
-) -> _Fold:
+def _fold_fp8(info: TensorInfo, tensors: Mapping[str, TensorInfo], blocks: frozenset[tuple[int, int]]) -> _Fold:
     """An eight-bit float with its scale: "_scale_inv" (DeepSeek) and "_scale" (the rest) are both factors."""
     scales = [info.name + end for end in ("_scale_inv", "_scale") if info.name + end in tensors]
     if len(scales) != 1 or info.name + "_scale_2" in tensors:
@@ -177,11 +169,7 @@ def _block_sizes(config: Mapping[str, Any]) -> frozenset[tuple[int, int]]:
         for size in sizes:
             if size is None:
                 continue
-            if (
-                not isinstance(size, list)
-                or len(size) != 2
-                or not all(type(n) is int and 0 < n < 2**31 for n in size)
-            ):
+            if not isinstance(size, list) or len(size) != 2 or not all(type(n) is int and 0 < n < 2**31 for n in size):
                 raise CheckpointError(
                     f"quantization_config: a block's size must be two whole numbers, got {str(size)[:80]}"
                 )

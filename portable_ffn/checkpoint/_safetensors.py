@@ -41,9 +41,7 @@ def read_header(path: Path) -> Header:
                 f"{path}: its first 8 bytes give the header {length} bytes; {JSON_LIMIT} are the limit"
             )
         if length > size - 8:
-            raise CheckpointError(
-                f"{path}: the header has {length} bytes, the file {size}; the file is cut off"
-            )
+            raise CheckpointError(f"{path}: the header has {length} bytes, the file {size}; the file is cut off")
         if start[8:9] != b"{":
             raise CheckpointError(f"{path}: the header must begin with a brace; this is no safetensors file")
         file.seek(8)
@@ -64,28 +62,27 @@ def _tensor(name: str, entry: Any, path: Path, base: int) -> TensorInfo:
         raise CheckpointError(f"{where} must have dtype, shape and data_offsets, and nothing else")
     disk, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(disk, str) or disk not in DTYPES:
-        raise CheckpointError(
-            f"{where} has the unknown dtype {str(disk)[:40]!r}; known are {', '.join(DTYPES)}"
-        )
-    if not _naturals(shape) or len(shape) > _AXES:
-        raise CheckpointError(
-            f"{where}: shape must be a list of at most {_AXES} whole numbers, got {str(shape)[:80]}"
-        )
-    if not _naturals(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise CheckpointError(f"{where}: data_offsets must be [begin, end], got {str(offsets)[:80]}")
+        raise CheckpointError(f"{where} has the unknown dtype {_short(disk)}; known are {', '.join(DTYPES)}")
+    if not _naturals(shape, _AXES):
+        raise CheckpointError(f"{where}: shape must be a list of at most {_AXES} whole numbers, got {_short(shape)}")
+    if not _naturals(offsets, 2) or len(offsets) != 2 or offsets[0] > offsets[1]:
+        raise CheckpointError(f"{where}: data_offsets must be [begin, end], got {_short(offsets)}")
     dtype, bits = DTYPES[disk]
     begin, end = offsets
     # The second test is for an empty tensor, whose other axes NumPy multiplies all the same.
     if math.prod(shape) * bits != (end - begin) * 8 or math.prod(n for n in shape if n) * bits >= 2**63:
-        raise CheckpointError(
-            f"{where}: {disk} of shape {str(shape)[:80]} doesn't fit its {end - begin} bytes"
-        )
+        raise CheckpointError(f"{where}: {disk} of shape {_short(shape)} doesn't fit its {end - begin} bytes")
     return TensorInfo(name, dtype, tuple(shape), path, base + begin, end - begin)
 
 
-def _naturals(found: Any) -> bool:
-    """Whether it is a list of integers from 0 to 2**63 - 1; True and 1.0 are none."""
-    return isinstance(found, list) and all(type(n) is int and 0 <= n < 2**63 for n in found)
+def _naturals(found: Any, most: int) -> bool:
+    """Whether it is a list of at most so many integers from 0 to 2**63 - 1; True and 1.0 are none."""
+    return isinstance(found, list) and len(found) <= most and all(type(n) is int and 0 <= n < 2**63 for n in found)
+
+
+def _short(found: Any) -> str:
+    """What was found instead, for a message."""
+    return repr(found[:100] if isinstance(found, (list, str)) else found)[:80]
 
 
 def _check_cover(tensors: dict[str, TensorInfo], path: Path, base: int, size: int) -> None:
@@ -95,8 +92,7 @@ def _check_cover(tensors: dict[str, TensorInfo], path: Path, base: int, size: in
         if info.offset != end:
             fault = "there is a hole between them" if info.offset > end else "they overlap"
             raise CheckpointError(
-                f"{path}: tensor {info.name[:200]!r} begins at byte {info.offset}, "
-                f"{last} ends at byte {end}; {fault}"
+                f"{path}: tensor {info.name[:200]!r} begins at byte {info.offset}, {last} ends at byte {end}; {fault}"
             )
         end, last = end + info.nbytes, f"tensor {info.name[:200]!r}"
     if end != size:

@@ -65,9 +65,7 @@ def _checked_name(name: Any) -> str:
     except UnicodeEncodeError:
         raise ValueError(f"the names of tensors must be UTF-8, got {name!r}") from None
     if name == "__metadata__":
-        raise ValueError(
-            "no tensor may be named '__metadata__', which the format keeps for itself; rename it"
-        )
+        raise ValueError("no tensor may be named '__metadata__', which the format keeps for itself; rename it")
     return name
 
 
@@ -77,9 +75,7 @@ def _to_disk(name: str, value: Array) -> np.ndarray[Any, Any]:
         raise not_an_array(name, value)
     array = np.asarray(to_numpy(value))
     if array.dtype.name not in DISK_NAMES or BITS[array.dtype.name] < 8:
-        raise TypeError(
-            f"{name} must be of a dtype that safetensors holds, got {array.dtype.name}; cast it first"
-        )
+        raise TypeError(f"{name} must be of a dtype that safetensors holds, got {array.dtype.name}; cast it first")
     return array.astype(numpy_dtype(array.dtype.name), copy=False)
 
 
@@ -98,9 +94,7 @@ def _header(arrays: Mapping[str, np.ndarray[Any, Any]], metadata: Mapping[str, s
     text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     text += b" " * (-len(text) % 8)
     if len(text) > JSON_LIMIT:
-        raise ValueError(
-            f"names and metadata must fit into {JSON_LIMIT} bytes, got {len(text)}; save fewer at once"
-        )
+        raise ValueError(f"names and metadata must fit into {JSON_LIMIT} bytes, got {len(text)}; save fewer at once")
     return len(text).to_bytes(8, "little") + text
 
 
