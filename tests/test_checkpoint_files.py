@@ -19,7 +19,8 @@ ml_dtypes = pytest.importorskip("ml_dtypes", reason="bfloat16 and float8 in NumP
 safetensors = pytest.importorskip("safetensors", reason="the format's own library is the reference")
 torch = pytest.importorskip("torch", reason="the real writer of bfloat16 and float8")
 save_numpy = pytest.importorskip("safetensors.numpy").save_file
-save_torch = pytest.importorskip("safetensors.torch").save_file
+safetensors_torch = pytest.importorskip("safetensors.torch")
+save_torch = safetensors_torch.save_file
 
 TORCH_DTYPES = [
     *("float64", "float32", "float16", "bfloat16", "complex64", "bool"),
@@ -219,6 +220,20 @@ def test_infinity_in_a_config_is_read_as_older_transformers_wrote_it(tmp_path):
     write(tmp_path / "model.safetensors", "a")
     (tmp_path / "config.json").write_text('{"time_step_limit": [0.0, Infinity, -Infinity]}')
     assert open_store(tmp_path).config == {"time_step_limit": [0.0, float("inf"), float("-inf")]}
+
+
+def test_tied_tensors_are_found_under_every_name(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(3, 4), torch.nn.Linear(4, 3))
+    model[1].weight = model[0].weight
+    safetensors_torch.save_model(model, tmp_path / "x.safetensors", metadata={"note": "2.bias"})
+    store = open_store(tmp_path / "x.safetensors")
+    stored = {"0.weight", "1.weight"} & set(store.tensors)
+    assert len(stored) == 1
+    assert set(store.logical) == set(model.state_dict())
+    for name, value in model.state_dict().items():
+        np.testing.assert_array_equal(store.read_logical(name), value.numpy())
+        assert store.logical[name].name == name
+    assert set(store.sources("0.weight")) == set(store.sources("1.weight")) == stored
 
 
 # Several files

@@ -313,6 +313,26 @@ def test_the_shape_is_told_where_the_headers_tell_it(tmp_path, format):
     assert store.logical["up.weight"].shape == (32, 64)
 
 
+@pytest.mark.parametrize(
+    ("format", "method", "expected"),
+    [
+        ("GPTQ", {"quant_method": "gptq", "bits": 4}, ("GPTQ", (32, 64))),
+        ("AWQ", {"quant_method": "awq", "bits": 4}, ("AWQ", (32, 64))),
+        ("GPTQ without order", {"quant_method": "gptq", "bits": 4}, ("GPTQ", (32, 64))),
+        ("GPTQ without order", {"quant_method": "auto-round", "bits": 4}, ("auto-round", (32, 64))),
+        ("scaled integer", {"quant_method": "quark"}, ("scaled integer of quark", (32, 64))),
+        ("integer", {"quant_method": "new"}, ("integer of new", (32, 64))),
+    ],
+)
+def test_the_config_names_the_tool(tmp_path, format, method, expected):
+    layout = FORMATS.get(format) or {end: FORMATS["GPTQ"][end] for end in ("qweight", "qzeros", "scales")}
+    tensors = {"up." + end: np.zeros(shape, kind) for end, (kind, shape) in layout.items()}
+    store = opened(tmp_path, tensors, {"quantization_config": method})
+    assert store.logical["up.weight"][1:3] == expected
+    with pytest.raises(CheckpointError, match=f"quantised as {expected[0]} .*not read"):
+        store.read_logical("up.weight")
+
+
 def test_a_quantised_weight_beside_a_plain_one_of_its_name_is_refused(tmp_path):
     tensors = {"up." + end: np.zeros(shape, kind) for end, (kind, shape) in FORMATS["GPTQ"].items()}
     with pytest.raises(CheckpointError, match=r"both 'up.qweight' \(GPTQ\) and 'up.weight'"):

@@ -14,13 +14,14 @@ from portable_ffn.checkpoint._safetensors import read_header
 
 
 class Contents(NamedTuple):
-    """What the headers of a checkpoint say."""
+    """What the headers of a checkpoint say; `aliases` are tied tensors, by the name under which each is stored."""
 
     config: dict[str, Any]
     metadata: dict[str, str]
     tensors: dict[str, TensorInfo]
     logical: dict[str, TensorInfo]
     recipes: dict[str, Recipe]
+    aliases: dict[str, str]
     files: dict[Path, Mapped]
 
 
@@ -29,7 +30,7 @@ def read_contents(found: list[Path] | Index, config: dict[str, Any]) -> Contents
     files = found if isinstance(found, list) else sorted(set(found.places.values()))
     if len(files) == 1 and files[0].name.endswith(".gguf"):
         return _read_gguf(files[0])
-    contents = Contents(config, {}, {}, {}, {}, {})
+    contents = Contents(config, {}, {}, {}, {}, {}, {})
     for file in files:
         try:
             header = read_header(file)
@@ -48,7 +49,16 @@ def read_contents(found: list[Path] | Index, config: dict[str, Any]) -> Contents
         _check_index(found, contents.tensors)
     refuse_adapter_tensors(files[0], contents.tensors)
     logical, recipes = fold(contents.tensors, config)
-    return contents._replace(logical=logical, recipes=recipes)
+    aliases = _aliases(contents, logical)
+    logical |= {name: logical[kept]._replace(name=name) for name, kept in aliases.items()}
+    return contents._replace(logical=logical, recipes=recipes, aliases=aliases)
+
+
+def _aliases(contents: Contents, logical: Mapping[str, TensorInfo]) -> dict[str, str]:
+    """The names that the metadata give to tied tensors, of which safetensors' save_model stores one."""
+    taken = contents.tensors.keys() | logical.keys()
+    pairs = contents.metadata.items()
+    return {name: kept for name, kept in pairs if "." in name and name not in taken and kept in logical}
 
 
 def _check_index(index: Index, tensors: Mapping[str, TensorInfo]) -> None:
@@ -66,4 +76,4 @@ def _read_gguf(file: Path) -> Contents:
     mapped = Mapped(file, status(file).st_size)
     header = read_gguf(file, mapped)
     texts = {key: str(value) for key, value in header.metadata.items() if not isinstance(value, list)}
-    return Contents(header.metadata, texts, header.tensors, header.logical, header.recipes, {file: mapped})
+    return Contents(header.metadata, texts, header.tensors, header.logical, header.recipes, {}, {file: mapped})

@@ -58,9 +58,11 @@ def read_index(path: Path) -> Index:
     places = found.get("weight_map")
     if not isinstance(places, dict) or not places or not all(isinstance(file, str) for file in places.values()):
         raise CheckpointError(f"{path}: weight_map must map the names of tensors to the names of files")
+    files = {}
     for file in sorted(set(places.values())):
         _check_place(path, file)
-    return Index(path, {name: path.parent / file for name, file in places.items()})
+        files[file] = path.parent / file
+    return Index(path, {name: files[file] for name, file in places.items()})
 
 
 def _check_place(index: Path, file: str) -> None:

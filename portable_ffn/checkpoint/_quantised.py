@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files import TensorInfo
+from portable_ffn.checkpoint._refused import REFUSED, Refused
 
 
 class Recipe(NamedTuple):
@@ -19,150 +20,125 @@ class Recipe(NamedTuple):
     blocks: frozenset[tuple[int, int]] = frozenset()
 
 
-class _Refused(NamedTuple):
-    """A format by the endings of its names: its values, what must stand beside them, what else may."""
-
-    format: str
-    values: str
-    beside: tuple[str, ...] = ()
-    more: tuple[str, ...] = ()
-
-
-_BNB: Final = (".weight.quant_map", ".weight.nested_absmax", ".weight.nested_quant_map")
-_NF4, _FP4 = (f".weight.quant_state.bitsandbytes__{kind}" for kind in ("nf4", "fp4"))
-
-# Each ending follows the layer's name; the values are integers. The first row that fits counts.
-_REFUSED: Final = (
-    _Refused("GPTQ", ".qweight", (".qzeros", ".scales", ".g_idx")),
-    _Refused("AWQ", ".qweight", (".qzeros", ".scales")),
-    _Refused("GPTQ", ".qweight", (".scales",), (".g_idx",)),
-    _Refused("bitsandbytes nf4", ".weight", (".weight.absmax", _NF4), _BNB),
-    _Refused("bitsandbytes fp4", ".weight", (".weight.absmax", _FP4), _BNB),
-    _Refused("bitsandbytes int8", ".weight", (".SCB",), (".weight_format",)),
-    _Refused("NVFP4", ".weight", (".weight_scale", ".weight_scale_2"), (".input_scale",)),
-    _Refused("NVFP4", ".weight_packed", (".weight_scale", ".weight_global_scale"), (".input_global_scale",)),
-    _Refused(
-        "compressed-tensors",
-        ".weight_packed",
-        (".weight_scale",),
-        (".weight_shape", ".weight_zero_point", ".weight_g_idx", ".input_scale", ".input_zero_point"),
-    ),
-    _Refused("EETQ", ".weight", (".weight_scales",)),
-    _Refused("MLX quantised", ".weight", (".scales",), (".biases",)),
-    _Refused(
-        "scaled integer",
-        ".weight",
-        (".weight_scale",),
-        (".weight_zero_point", ".input_scale", ".input_zero_point"),
-    ),
-    _Refused("quanto", ".weight._data", (".weight._scale",), (".weight._shift", ".input_scale", ".output_scale")),
-    _Refused("HQQ", ".W_q", (), (".scale", ".zero", ".meta")),
-    _Refused("AQLM", ".codes", (".codebooks",), (".scales",)),
-    _Refused("QuIP#", ".Qidxs"),
-    _Refused("EXL2", ".q_weight", (".q_scale",)),
-    _Refused("EXL3", ".trellis"),
-    _Refused("VPTQ", ".indices", (".centroids",)),
-    _Refused("integer", ".weight"),
-    _Refused("integer", ".kernel"),
-)
-
 _INTEGERS: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 # What writers of FP8 store beside a weight for its activations; it doesn't change the weight.
 _ACTIVATION_SCALES: Final = (".input_scale", ".input_scale_ub", ".activation_scale", ".output_scale")
+
+
+class _Scheme(NamedTuple):
+    """What quantization_config says: the tool, its bits a weight, the sizes (rows, columns) of blocks of one scale."""
+
+    method: str | None
+    bits: int | None
+    blocks: frozenset[tuple[int, int]]
+
+
+class _Fold(NamedTuple):
+    """A logical tensor, its recipe, and the names on disk that it hides."""
+
+    info: TensorInfo
+    recipe: Recipe
+    hidden: tuple[str, ...]
 
 
 def fold(
     tensors: Mapping[str, TensorInfo], config: Mapping[str, Any]
 ) -> tuple[dict[str, TensorInfo], dict[str, Recipe]]:
     """The logical tensors, and the recipes of those that are not on disk as they are."""
-    blocks = _block_sizes(config)
+    scheme = _read_scheme(config)
     logical = dict(tensors)
     recipes: dict[str, Recipe] = {}
     for name, info in tensors.items():
-        if info.dtype == "float32" or name not in logical:
+        if name not in logical:
             continue
-        for target, dtype, shape, recipe, hidden in _folded(info, tensors, blocks):
-            if target in tensors and target != name:
-                raise CheckpointError(f"{info.file}: has both {name!r} ({recipe.format}) and {target!r}; one must go")
-            for other in hidden:
+        for new, recipe, hidden in _folded(info, tensors, scheme):
+            if new.name in tensors and new.name != name:
+                raise CheckpointError(f"{info.file}: has both {name!r} ({recipe.format}) and {new.name!r}; one must go")
+            for other in (name, *hidden):
                 logical.pop(other, None)
-            logical.pop(name)
-            logical[target] = info._replace(name=target, dtype=dtype, shape=shape)
-            recipes[target] = recipe
+            logical[new.name] = new
+            recipes[new.name] = recipe
     return logical, recipes
 
 
-_Fold = tuple[str, str, tuple[int, ...], Recipe, tuple[str, ...]]
-
-
-def _folded(info: TensorInfo, tensors: Mapping[str, TensorInfo], blocks: frozenset[tuple[int, int]]) -> Iterator[_Fold]:
-    """At most one fold whose values the tensor holds: target, dtype, shape, recipe, names that vanish."""
+def _folded(info: TensorInfo, tensors: Mapping[str, TensorInfo], scheme: _Scheme) -> Iterator[_Fold]:
+    """The fold, one at most, of which the tensor holds the values."""
     if info.dtype.startswith("float8") and info.dtype != "float8_e8m0fnu":
-        yield _fold_fp8(info, tensors, blocks)
+        yield _fold_fp8(info, tensors, scheme.blocks)
     elif info.dtype == "uint8" and info.name.endswith("_blocks") and info.name[:-6] + "scales" in tensors:
         yield _fold_mxfp4(info, tensors[info.name[:-6] + "scales"])
     elif info.dtype in _INTEGERS:
-        for row in _REFUSED:
+        for row in REFUSED:
             layer = info.name.removesuffix(row.values)
             if layer != info.name and all(layer + end in tensors for end in row.beside):
-                beside = tuple(layer + end for end in row.beside)
-                more = tuple(layer + end for end in row.more if layer + end in tensors)
-                recipe = Recipe(row.format, (info.name, *beside))
-                target = info.name if row.values == ".kernel" else layer + ".weight"
-                yield target, row.format, _shape(info, row, layer, tensors), recipe, (*beside, *more)
+                yield _fold_refused(info, row, layer, tensors, scheme)
                 return
 
 
 def _fold_fp8(info: TensorInfo, tensors: Mapping[str, TensorInfo], blocks: frozenset[tuple[int, int]]) -> _Fold:
     """An eight-bit float with its scale: "_scale_inv" (DeepSeek) and "_scale" (the rest) are both factors."""
-    scales = [info.name + end for end in ("_scale_inv", "_scale") if info.name + end in tensors]
+    scales = tuple(info.name + end for end in ("_scale_inv", "_scale") if info.name + end in tensors)
     if len(scales) != 1 or info.name + "_scale_2" in tensors:
-        return info.name, info.dtype, info.shape, Recipe(f"{info.dtype} without one scale", (info.name,)), ()
+        return _Fold(info, Recipe(f"{info.dtype} without one scale", (info.name,)), ())
     layer = info.name.removesuffix(".weight")
-    hidden = [layer + end for end in _ACTIVATION_SCALES]
-    # The name belongs to one scheme, with blocks of 128 x 128 by default (DeepSeek-V3; FineGrainedFP8Config
-    # of transformers).
+    # The name belongs to one scheme, whose blocks are 128 x 128 by default (DeepSeek-V3; FineGrainedFP8Config of
+    # transformers).
     if scales[0].endswith("_scale_inv"):
         blocks = blocks or frozenset({(128, 128)})
-    return info.name, "float32", info.shape, Recipe("FP8", (info.name, *scales), blocks), (*scales, *hidden)
+    recipe = Recipe("FP8", (info.name, *scales), blocks)
+    return _Fold(info._replace(dtype="float32"), recipe, (*scales, *(layer + end for end in _ACTIVATION_SCALES)))
 
 
 def _fold_mxfp4(blocks: TensorInfo, scales: TensorInfo) -> _Fold:
     """GPT-OSS: blocks (..., out, groups, 16 bytes), scales (..., out, groups)."""
-    target = blocks.name.removesuffix("_blocks")
-    if (
-        scales.dtype != "uint8"
-        or blocks.shape[-1:] != (16,)
-        or blocks.shape[:-1] != scales.shape
-        or len(scales.shape) < 2
-    ):
-        recipe = Recipe("MXFP4 whose blocks and scales don't fit", (blocks.name, scales.name))
-        return target, recipe.format, blocks.shape, recipe, (scales.name,)
+    target = blocks._replace(name=blocks.name.removesuffix("_blocks"))
+    sources = (blocks.name, scales.name)
+    if scales.dtype != "uint8" or blocks.shape != (*scales.shape, 16) or len(scales.shape) < 2:
+        recipe = Recipe("MXFP4 whose blocks and scales don't fit", sources)
+        return _Fold(target._replace(dtype=recipe.format), recipe, sources)
     *experts, out, groups = scales.shape
     # The weights that GPT-OSS stores without quantisation are (experts, in, out).
     shape = (*experts, groups * 32, out) if experts else (out, groups * 32)
-    return target, "float32", shape, Recipe("MXFP4", (blocks.name, scales.name)), (scales.name,)
+    return _Fold(target._replace(dtype="float32", shape=shape), Recipe("MXFP4", sources), sources)
 
 
-def _shape(info: TensorInfo, row: _Refused, layer: str, tensors: Mapping[str, TensorInfo]) -> tuple[int, ...]:
-    """The shape (out, in) of a refused weight where other shapes tell it, else the one on disk."""
-    if row.values == ".qweight" and len(info.shape) == 2:
-        if row.format == "AWQ":
-            return tensors[layer + ".scales"].shape[-1], info.shape[0]
-        if layer + ".g_idx" in tensors:
-            return info.shape[1], math.prod(tensors[layer + ".g_idx"].shape)
-    return info.shape
+def _fold_refused(
+    info: TensorInfo, row: Refused, layer: str, tensors: Mapping[str, TensorInfo], scheme: _Scheme
+) -> _Fold:
+    """A format that is named only; its shape is (out, in) where the shapes beside it tell that."""
+    name = row.format
+    # Several tools write these names; the config says which it was.
+    if scheme.method and row.values == ".qweight":
+        name = {"gptq": "GPTQ", "awq": "AWQ"}.get(scheme.method, scheme.method)
+    elif scheme.method and "integer" in name:
+        name = f"{name} of {scheme.method}"
+    shape = info.shape
+    if row.values == ".qweight" and len(shape) == 2:
+        columns = tensors[layer + ".scales"].shape[-1:]
+        if columns != shape[1:]:
+            shape = (*columns, shape[0])  # AWQ packs along the outputs
+        elif layer + ".g_idx" in tensors:
+            shape = (shape[1], math.prod(tensors[layer + ".g_idx"].shape))
+        elif scheme.bits:
+            shape = (shape[1], shape[0] * 32 // scheme.bits)
+    beside = tuple(layer + end for end in row.beside)
+    more = tuple(layer + end for end in row.more)
+    target = info.name if row.values == ".kernel" else layer + ".weight"
+    info = info._replace(name=target, dtype=name, shape=shape)
+    return _Fold(info, Recipe(name, (layer + row.values, *beside)), (*beside, *more))
 
 
-def _block_sizes(config: Mapping[str, Any]) -> frozenset[tuple[int, int]]:
-    """The sizes (rows, columns) of the blocks that share a scale, as quantization_config gives them."""
-    found = set()
+def _read_scheme(config: Mapping[str, Any]) -> _Scheme:
+    """quantization_config, which stands at the top or in the config of a part."""
+    method, bits, blocks = None, None, set()
     for part in (config, *config.values()):
-        quantisation = part.get("quantization_config") if isinstance(part, Mapping) else None
-        if not isinstance(quantisation, Mapping):
+        found = part.get("quantization_config") if isinstance(part, Mapping) else None
+        if not isinstance(found, Mapping):
             continue
-        sizes = [quantisation.get("weight_block_size")]
-        groups = quantisation.get("config_groups")
+        method = found["quant_method"] if isinstance(found.get("quant_method"), str) else method
+        bits = found["bits"] if found.get("bits") in (2, 3, 4, 8) else bits
+        sizes = [found.get("weight_block_size")]
+        groups = found.get("config_groups")
         for group in groups.values() if isinstance(groups, Mapping) else ():
             weights = group.get("weights") if isinstance(group, Mapping) else None
             sizes.append(weights.get("block_structure") if isinstance(weights, Mapping) else None)
@@ -173,5 +149,5 @@ def _block_sizes(config: Mapping[str, Any]) -> frozenset[tuple[int, int]]:
                 raise CheckpointError(
                     f"quantization_config: a block's size must be two whole numbers, got {str(size)[:80]}"
                 )
-            found.add((size[0], size[1]))
-    return frozenset(found)
+            blocks.add((size[0], size[1]))
+    return _Scheme(method, bits, frozenset(blocks))

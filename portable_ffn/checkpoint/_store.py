@@ -32,9 +32,9 @@ class Store:
     tensors : mapping of str to TensorInfo
         The tensors on disk.
     logical : mapping of str to TensorInfo
-        The same, with a quantised weight and its scales as one tensor: dtype "float32" and the shape of the
-        values where it can be read, else the format's name for a dtype and the shape as far as it is known.
-        `file`, `offset` and `nbytes` are those of the values on disk.
+        The same, with every name of a tensor that is tied to another, and with a quantised weight and its scales as
+        one tensor: dtype "float32" and the shape of the values where it can be read, else the format's name for a
+        dtype and the shape as far as it is known. `file`, `offset` and `nbytes` are those of the values on disk.
     formats : mapping of str to str
         Logical name -> format, for the quantised ones: "FP8", "MXFP4", "GPTQ", "GGUF Q8_0" and so on.
     """
@@ -46,6 +46,7 @@ class Store:
         self._tensors = contents.tensors
         self._logical = contents.logical
         self._recipes = contents.recipes
+        self._aliases = contents.aliases
         self._files = contents.files
 
     @property
@@ -93,6 +94,7 @@ class Store:
         CheckpointError
             The format is not read; the message names it.
         """
+        name = self._aliases.get(name, name)
         recipe = self._recipes.get(name)
         if recipe is None:
             array = self.read(name)
@@ -109,6 +111,7 @@ class Store:
 
     def sources(self, name: str) -> tuple[str, ...]:
         """The names on disk that a logical tensor is read from; KeyError if there is no such tensor."""
+        name = self._aliases.get(name, name)
         return self._recipes[name].sources if name in self._recipes else (self._tensors[name].name,)
 
 
