@@ -4,9 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from portable_ffn._activation import between, d_sigmoid, limited, sigmoid
+from portable_ffn._exponential import d_sigmoid, sigmoid
 from portable_ffn._named import pair_through_float32
 from portable_ffn._namespace import namespace
+from portable_ffn._piecewise import between, limited
 from portable_ffn._typing import Array, Namespace
 
 

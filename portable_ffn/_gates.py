@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from portable_ffn._activation import d_sigmoid, d_tanh, sigmoid
+from portable_ffn._exponential import d_sigmoid, d_tanh, sigmoid
 from portable_ffn._named import Named, pair_through_float32
 from portable_ffn._namespace import namespace
 from portable_ffn._resolve import resolve

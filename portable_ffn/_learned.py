@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from portable_ffn._activation import minus_abs, sigmoid
+from portable_ffn._exponential import sigmoid
 from portable_ffn._named import pair_through_float32
 from portable_ffn._namespace import namespace
+from portable_ffn._piecewise import minus_abs
 from portable_ffn._typing import Array, Namespace
 
 CUBIC = 0.044715
