@@ -55,10 +55,16 @@ LAST = 39.0
 
 def upper_tail(t: Array, xp: Namespace) -> Array:
     """Q(t) for t >= 0 in float32 or float64; differentiable, and 0 with a finite derivative for large t."""
+    e, m = tail_factors(t, xp)
+    return e * m
+
+
+def tail_factors(t: Array, xp: Namespace) -> tuple[Array, Array]:
+    """exp(-t**2 / 2), and Q(t) over it: apart, since libraries that flush subnormals lose their product first."""
     t = xp.where(t > LAST, LAST, t)
     s = (t - K) / (t + K)
     coefficients = COEFFICIENTS[dtype_name(t.dtype)]
     p = coefficients[-1]
     for coefficient in coefficients[-2::-1]:
         p = p * s + coefficient
-    return xp.exp(-0.5 * t * t) * (p / (t + K))
+    return xp.exp(-0.5 * t * t), p / (t + K)

@@ -2,7 +2,7 @@
 
 import math
 
-from portable_ffn._erf import upper_tail
+from portable_ffn._erf import tail_factors, upper_tail
 from portable_ffn._piecewise import between, limited, minus_abs
 from portable_ffn._typing import Array, Namespace
 
@@ -23,8 +23,8 @@ def normal_pdf(h: Array, xp: Namespace) -> Array:
 
 
 def gelu(h: Array, xp: Namespace) -> Array:
-    tail = upper_tail(-minus_abs(h, xp), xp)
-    return xp.where(h <= 0, h * tail, h - limited(h, xp, 0.0, 40.0) * tail)
+    e, m = tail_factors(-minus_abs(h, xp), xp)
+    return xp.where(h <= 0, h * m * e, h - limited(h, xp, 0.0, 40.0) * m * e)
 
 
 def d_gelu(h: Array, xp: Namespace) -> Array:

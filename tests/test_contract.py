@@ -318,9 +318,9 @@ def test_unknown_names_and_things():
         ValueError, match=r"activation must be one of relu, .*, got 'gelu_tan'; did you mean 'gelu_tanh'\?"
     ):
         feed_forward(X, *W, activation="gelu_tan")
-    with pytest.raises(TypeError, match="activation must be a name, a gate .* or a callable on one array, got int"):
+    with pytest.raises(TypeError, match=r"activation must be a name, a gate .* or a callable on one array, got int"):
         feed_forward(X, *W, activation=3)
-    with pytest.raises(ValueError, match="got the gate portable_ffn.ClippedGate; pass V"):
+    with pytest.raises(ValueError, match=r"got the gate portable_ffn.ClippedGate; pass V"):
         feed_forward(X, *W, activation=ClippedGate(7.0))
     with pytest.raises(TypeError, match="activation must return an array of the library of its argument, got float"):
         feed_forward(X, *W, activation=lambda h: 1.0)
@@ -404,7 +404,7 @@ def test_devices_of_jax():
     there = Weights(*(None if w is None else jax.device_put(w, second) for w in weights))
     x = jax.numpy.asarray(X)
     assert feed_forward(x, *there).devices() == {second}  # an uncommitted x follows
-    with pytest.raises(ValueError, match="x and W1 must be on one device, got x on .* and W1 on"):
+    with pytest.raises(ValueError, match=r"x and W1 must be on one device, got x on .* and W1 on"):
         feed_forward(jax.device_put(x, first), *there)
     assert jax.jit(lambda x, w: feed_forward(x, *w))(x, there).devices() == {second}
 
