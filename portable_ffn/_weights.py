@@ -64,13 +64,16 @@ class Weights(NamedTuple):
         Returns
         -------
         Weights
-            Without a copy where both libraries allow it, cut from automatic differentiation where the library
-            changes; None stays None.
+            None stays None. Between two libraries the memory is shared where both allow it (by DLPack, or as NumPy
+            sees it), so that a change of one shows in the other; memory that must not be written is copied rather
+            than made writable. Cut from automatic differentiation there, differentiable within one library.
 
         Raises
         ------
         TypeError
-            Where the target library cannot hold the dtype.
+            Where the target library, as configured, cannot hold the dtype.
+        ValueError
+            For a device that the target library does not have.
         """
         return Weights(*(None if array is None else move(array, like, dtype, device) for array in self))
 
