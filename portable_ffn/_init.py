@@ -49,9 +49,7 @@ def init_weights(
     TypeError
         For a width that is no integer, or a dtype that the library cannot hold.
     """
-    d_model, d_ff = _width("d_model", d_model), None if d_ff is None else _width("d_ff", d_ff)
-    if d_ff is None:
-        d_ff = 64 * -(-8 * d_model // (3 * 64)) if gated else 4 * d_model
+    d_model, d_ff = widths(d_model, d_ff, gated)
     import numpy as np  # the package itself loads no array library
 
     random = np.random.Generator(np.random.PCG64(seed))
@@ -71,6 +69,14 @@ def init_weights(
     if like is not None and dtype is None and not is_real_floating(like.dtype):
         dtype = library(like, "like").default_float()
     return weights.to(like=like, dtype=dtype)
+
+
+def widths(d_model: int, d_ff: int | None, gated: bool) -> tuple[int, int]:
+    """Both widths as ints, d_ff by its rule where it is not given."""
+    d_model = _width("d_model", d_model)
+    if d_ff is None:
+        return d_model, 64 * -(-8 * d_model // (3 * 64)) if gated else 4 * d_model
+    return d_model, _width("d_ff", d_ff)
 
 
 def _width(name: str, value: Any) -> int:
