@@ -1,6 +1,7 @@
 """A layer of a checkpoint applied to a file of rows, in bounded memory, safe to stop and to start again."""
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +59,15 @@ def apply(
         Where it can't be done, in one line. What is finished stays beside the output for the next run.
     """
     path = Path(input).expanduser()
-    source = _opener(input, output)(path)
-    entry = choose(model, layer, stack, name, facts or {})
-    shape = source.shape
-    if entry.problem is None and shape[-1:] != (entry.d_model,):
-        raise Refused(
-            f"{input}: must have shape (..., d_model) with d_model = {entry.d_model} as {entry.name} has, got {shape}",
-        )
-    final = settle(output, [path, *(info.file for info in entry.store.tensors.values())])
-    tracing = Tracing()
-    try:
+    with closing(_opener(input, output)(path)) as source, closing(Tracing()) as tracing:
+        shape = source.shape
+        entry = choose(model, layer, stack, name, facts or {})
+        if entry.problem is None and shape[-1:] != (entry.d_model,):
+            raise Refused(
+                f"{input}: must have shape (..., d_model) with d_model = {entry.d_model} as {entry.name} has, "
+                f"got {shape}",
+            )
+        final = settle(output, [path, *(info.file for info in entry.store.tensors.values())])
         network = load(entry, dtype, source.dtype, memory, tracing)
 
         def step(start: int, stop: int) -> Any:
@@ -75,7 +75,8 @@ def apply(
             return network(x if dtype is None else x.astype(dtype, copy=False))
 
         y = step(0, 0)
-        target = source.target(final, (*shape[:-1], y.shape[-1]), _plain(y.dtype, output))
+        shape = (*shape[:-1], y.shape[-1])
+        target = source.target(final, shape, _plain(y.dtype, output))
         key = {
             "versions": [portable_ffn.__version__, np.__version__],
             "input": source.identity(),
@@ -85,12 +86,10 @@ def apply(
         }
         done = run(step, target, key, lambda: rows_that_fit(step, source, memory, tracing))
         held = tracing.most()
-    finally:
-        tracing.close()
     return {
         "output": str(final),
         "layer": entry.name,
-        "shape": [*shape[:-1], y.shape[-1]],
+        "shape": list(shape),
         "dtype": dtype_name(y.dtype),
         "rows": source.rows,
         "rows_resumed": done.resumed,

@@ -16,8 +16,18 @@ from portable_ffn._apply._refused import Refused
 RESERVE = 24 * 2**20
 # Beyond these a product gains nothing by more rows, and a killed run would lose more of its work.
 MOST_ROWS = 2048
-_UNITS = {"": 1, "B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
-          "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS = {
+    "": 1,
+    "B": 1,
+    "KIB": 2**10,
+    "MIB": 2**20,
+    "GIB": 2**30,
+    "TIB": 2**40,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+}
 
 
 def parse_size(text: str) -> int:

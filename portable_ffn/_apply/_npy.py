@@ -43,9 +43,8 @@ class Layout(NamedTuple):
 class Rows:
     """An .npy file as `rows` rows of `width` numbers."""
 
-    file: FileIO
-
     def __init__(self, layout: Layout) -> None:
+        self._file: FileIO | None = None
         self.layout = layout
         self.shape, self.dtype = layout.shape, layout.dtype
         self.rows, self.width = layout.rows, layout.shape[-1]
@@ -72,6 +71,17 @@ class Rows:
             for k in range(self.width):
                 self._write(columns[k], k * self.rows + start)
 
+    @property
+    def file(self) -> FileIO:
+        """The file, which is unbuffered."""
+        assert self._file is not None
+        return self._file
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+
     def _read_into(self, block: Block, place: int) -> None:
         """Numbers from the place of the first one."""
         self.file.seek(self.layout.offset + place * block.itemsize)
@@ -97,7 +107,7 @@ class NpySource(Rows):
 
     def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(layout)
-        self.file = FileIO(path)
+        self._file = FileIO(path)
 
     def identity(self) -> list[Any]:
         """What changes when the file does."""
@@ -152,7 +162,7 @@ class NpyTarget(Rows):
 
     def create(self, block: int) -> None:
         """Begin anew. The room on the disk is reserved, so that a full disk is told before the work, not after it."""
-        self.file = FileIO(self.partial, "w+")
+        self._file = FileIO(self.partial, "w+")
         try:
             self.file.write(self._header)
             if hasattr(os, "posix_fallocate"):
@@ -166,7 +176,7 @@ class NpyTarget(Rows):
     def reopen(self) -> bool:
         """Go on with what is there; False where there is nothing to go on with."""
         try:
-            self.file = FileIO(self.partial, "r+")
+            self._file = FileIO(self.partial, "r+")
         except FileNotFoundError:
             return False
         whole = os.fstat(self.file.fileno()).st_size == self.layout.nbytes

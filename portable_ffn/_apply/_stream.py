@@ -15,7 +15,9 @@ from portable_ffn._apply._progress import progress
 from portable_ffn._apply._refused import Refused, one_line
 
 SAFE_EVERY = 0.25
-"""Seconds of work that a killed run may lose; more where a slow disk would take over a tenth of the time."""
+"""Seconds of work that a killed run may lose, where the disk is fast enough."""
+SAFE_SHARE = 10
+"""How many times as long as the disk took to make rows safe the next ones wait for it."""
 
 
 class Target(Protocol):
@@ -42,6 +44,9 @@ class Target(Protocol):
     def publish(self) -> None:
         """Give the finished target its name."""
 
+    def close(self) -> None:
+        """Let go of the files."""
+
 
 class Run(NamedTuple):
     """What a run did: the rows in a block, and how many rows an earlier run had finished."""
@@ -51,7 +56,10 @@ class Run(NamedTuple):
 
 
 def run(
-    step: Callable[[int, int], Any], target: Target, key: dict[str, Any], choose: Callable[[], int],
+    step: Callable[[int, int], Any],
+    target: Target,
+    key: dict[str, Any],
+    choose: Callable[[], int],
 ) -> Run:
     """Fill the target with what `step(start, stop)` makes, and publish it.
 
@@ -73,6 +81,7 @@ def run(
     except OSError as error:
         raise Refused(f"{target.path}: can't be written: {one_line(error)}") from None
     finally:
+        target.close()
         journal.close()
     return Run(block, done)
 
@@ -81,8 +90,10 @@ def _tell_of_other_work(path: Path, head: Any, key: dict[str, Any]) -> None:
     """Say what has changed where an unfinished run is there and can't be gone on with."""
     if isinstance(head, dict) and isinstance(head.get("key"), dict):
         changed = [name for name in key if head["key"].get(name) != key[name]] or ["the unfinished file"]
-        print(f"{path.name}: an earlier run was not finished; begun anew, since this has changed: "
-              f"{', '.join(changed)}", file=sys.stderr)
+        print(
+            f"{path.name}: an earlier run was not finished; begun anew, since this has changed: {', '.join(changed)}",
+            file=sys.stderr,
+        )
 
 
 def _begin(target: Target, journal: Journal, key: dict[str, Any], choose: Callable[[], int]) -> int:
@@ -122,7 +133,7 @@ def _fill(
             target.sync()
             journal.record(stop, crc)
             crc, since = 0, monotonic()
-            pause = max(SAFE_EVERY, 10 * (since - began))
+            pause = max(SAFE_EVERY, SAFE_SHARE * (since - began))
         told(stop)
 
 

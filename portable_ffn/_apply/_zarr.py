@@ -27,6 +27,9 @@ class ZarrSource:
         rows: Any = da.from_zarr(self.array)  # type: ignore[no-untyped-call]
         return rows[start:stop].compute(scheduler="synchronous")
 
+    def close(self) -> None:
+        """Nothing is held open."""
+
     def identity(self) -> list[Any]:
         """What changes when the array does, as far as names, sizes and times of its files tell."""
         files = sorted(file for file in self.path.rglob("*") if file.is_file())
@@ -56,7 +59,12 @@ class ZarrTarget:
         rows = self.chunks[0] if block % self.chunks[0] == 0 else block
         chunks = tuple(max(1, min(n, length)) for n, length in zip((rows, *self.chunks[1:]), self.shape, strict=True))
         self.array = zarr.create_array(
-            self.partial, shape=self.shape, chunks=chunks, dtype=self.dtype, fill_value=0, overwrite=True,
+            self.partial,
+            shape=self.shape,
+            chunks=chunks,
+            dtype=self.dtype,
+            fill_value=0,
+            overwrite=True,
         )
 
     def reopen(self) -> bool:
@@ -74,6 +82,9 @@ class ZarrTarget:
     def write(self, start: int, block: Any) -> None:
         """Put rows in their place."""
         self.array[start : start + len(block)] = block
+
+    def close(self) -> None:
+        """Nothing is held open."""
 
     def sync(self) -> None:
         """Nothing: a run that goes on reads every row again before it trusts it."""

@@ -5,6 +5,7 @@ import json
 import sys
 
 from portable_ffn._apply import Refused, apply, parse_size
+from portable_ffn.command import CannotRun
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,30 +18,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layer", type=int, default=0, metavar="N", help="the layer's number (0)")
     parser.add_argument("--stack", help='the stack that it is in, such as "encoder"')
     parser.add_argument("--name", help="the layer's name, as `portable-ffn inspect` lists it, instead of its number")
-    parser.add_argument("--input", required=True, metavar="X",
-                        help="x, (..., d_model): an .npy file or a .zarr directory")
+    parser.add_argument(
+        "--input", required=True, metavar="X", help="x, (..., d_model): an .npy file or a .zarr directory"
+    )
     parser.add_argument("--output", required=True, metavar="Y", help="y, (..., d_model), of the same format")
-    parser.add_argument("--memory", type=_size, default="256MiB", metavar="SIZE",
-                        help="what arrays and weights may take, beside the interpreter and its libraries (256MiB)")
-    parser.add_argument("--dtype", choices=("float16", "float32", "float64"),
-                        help="cast x and the weights to it (the widest among them, as feed_forward has it)")
+    parser.add_argument(
+        "--memory",
+        type=_size,
+        default="256MiB",
+        metavar="SIZE",
+        help="what arrays and weights may take, beside the interpreter and its libraries (256MiB)",
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=("float16", "float32", "float64"),
+        help="cast x and the weights to it (the widest among them, as feed_forward has it)",
+    )
     parser.add_argument("--activation", help="the activation, where the checkpoint doesn't say")
-    parser.add_argument("--gate", choices=("first", "second", "interleaved"),
-                        help="which half of a fused matrix is the gate, where the checkpoint doesn't say")
-    parser.add_argument("--layout", choices=("in_out", "out_in"),
-                        help="how matrices lie, where the checkpoint doesn't say")
+    parser.add_argument(
+        "--gate",
+        choices=("first", "second", "interleaved"),
+        help="which half of a fused matrix is the gate, where the checkpoint doesn't say",
+    )
+    parser.add_argument(
+        "--layout", choices=("in_out", "out_in"), help="how matrices lie, where the checkpoint doesn't say"
+    )
     parser.add_argument("--json", action="store_true", help="print what was done as one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when the output is whole, 2 when it can't be made, 130 when it was interrupted."""
+    """0 when the output is whole, 130 when the run was interrupted; CannotRun where it can't be made."""
     facts = {"activation": args.activation, "gate": args.gate, "layout": args.layout}
     try:
-        done = apply(args.model, args.input, args.output, layer=args.layer, stack=args.stack, name=args.name,
-                     memory=args.memory, dtype=args.dtype, facts=facts)
+        done = apply(
+            args.model,
+            args.input,
+            args.output,
+            layer=args.layer,
+            stack=args.stack,
+            name=args.name,
+            memory=args.memory,
+            dtype=args.dtype,
+            facts=facts,
+        )
     except Refused as error:
-        print(f"portable-ffn apply: {error}", file=sys.stderr)
-        return 2
+        raise CannotRun(str(error)) from None
     except KeyboardInterrupt:
         print("portable-ffn apply: interrupted; the same command goes on where this stood", file=sys.stderr)
         return 130
@@ -48,8 +70,10 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(done, indent=2))
     else:
         again = f", {done['rows_resumed']} of them by an earlier run" if done["rows_resumed"] else ""
-        print(f"{done['output']}: {done['rows']} rows through {done['layer']}{again}, shape "
-              f"{tuple(done['shape'])}, {done['dtype']}")
+        print(
+            f"{done['output']}: {done['rows']} rows through {done['layer']}{again}, shape "
+            f"{tuple(done['shape'])}, {done['dtype']}"
+        )
     return 0
 
 
