@@ -15,8 +15,7 @@ SQRT_HALF = math.sqrt(0.5)
 SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 CUBIC = 0.044715  # Hendrycks and Gimpel 2016, section 2
 QUICK = 1.702  # Hendrycks and Gimpel 2016, section 2
-SELU_SCALE = 1.0507009873554804934193349852946  # Klambauer et al. 2017, appendix: lambda_01
-SELU_ALPHA = 1.6732632423543772848170429916717  # Klambauer et al. 2017, appendix: alpha_01
+SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717  # Klambauer et al. 2017
 # Ma et al. 2022 (Mega, section 3.4) set mu = sqrt(1/2), sigma = sqrt(1/(4 pi)); their published code and every model
 # that took it over cut both to six digits, and these are the numbers that such weights were trained with.
 LAPLACE_MU, LAPLACE_SIGMA = 0.707107, 0.282095
@@ -176,7 +175,9 @@ FORMULAS: dict[str, Formula] = {
     "gelu": Formula(gelu, gelu_slope, 4, 5, 1),
     "gelu_tanh": Formula(gelu_tanh, gelu_tanh_slope, 4, 4, 1),
     "quick_gelu": Formula(lambda x: scaled_silu(x, QUICK), lambda x: scaled_silu_slope(x, QUICK), 3, 1, 1),
-    "gelu_10": Formula(lambda x: min(gelu(x), 10.0), lambda x: gelu_slope(x) if x < 10.0 else 0.0 * x, 4, 5, 1),
+    "gelu_10": Formula(
+        lambda x: min(gelu(x), 10.0), lambda x: within(gelu(x), -math.inf, 10.0, gelu_slope(x)), 4, 5, 1
+    ),
     "silu": Formula(lambda x: scaled_silu(x, 1.0), lambda x: scaled_silu_slope(x, 1.0), 3, 1, 1),
     "sigmoid": Formula(sigmoid, sigmoid_slope, 3, 1, 0),
     "tanh": Formula(math.tanh, sech2, 8),
@@ -191,8 +192,8 @@ FORMULAS: dict[str, Formula] = {
     ),
     "softplus": Formula(softplus, sigmoid, 4),
     "sqrt_softplus": Formula(sqrt_softplus, sqrt_softplus_slope, 4, underflow=0.5),
-    "laplace": Formula(laplace, lambda x: normal_pdf((x - LAPLACE_MU) / LAPLACE_SIGMA) / LAPLACE_SIGMA, 4, 3, 0),
-    "softsign": Formula(lambda x: x / (1.0 + abs(x)), lambda x: 1.0 / (1.0 + abs(x)) ** 2, 3),
+    "laplace": Formula(laplace, lambda x: normal_pdf((x - LAPLACE_MU) / LAPLACE_SIGMA) / LAPLACE_SIGMA, 4, 4, 0),
+    "softsign": Formula(lambda x: x / (1.0 + abs(x)), lambda x: 1.0 / (1.0 + abs(x)) / (1.0 + abs(x)), 3),
 }
 
 ACTIVATIONS: dict[str, Scalar] = {name: row.value for name, row in FORMULAS.items()}

@@ -49,13 +49,13 @@ def clipped_gate(gate: Any) -> tuple[Elementwise, Elementwise]:
     if gate.clip == "before":
         act = Formula(
             lambda g: scaled_silu(min(g, limit), alpha),
-            lambda g: scaled_silu_slope(g, alpha) if g < limit else 0.0 * g,
+            lambda g: within(g, -math.inf, limit, scaled_silu_slope(g, alpha)),
             3, 1, 1,
         )  # fmt: skip
     elif gate.clip == "after":
         act = Formula(
             lambda g: min(scaled_silu(g, alpha), limit),
-            lambda g: scaled_silu_slope(g, alpha) if scaled_silu(g, alpha) < limit else 0.0 * g,
+            lambda g: within(scaled_silu(g, alpha), -math.inf, limit, scaled_silu_slope(g, alpha)),
             3, 1, 1,
         )  # fmt: skip
     else:
