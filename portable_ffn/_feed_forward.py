@@ -4,7 +4,7 @@ from portable_ffn._named import Named
 from portable_ffn._namespace import Library, astype, explain_devices, one_library, result_dtype
 from portable_ffn._native import NATIVE
 from portable_ffn._resolve import Combining, Custom, resolve
-from portable_ffn._typing import Activation, Array, Namespace
+from portable_ffn._typing import Activation, Array, DType, Namespace
 from portable_ffn._validate import NAMES, check_hidden_shapes, check_shapes
 
 
@@ -70,11 +70,7 @@ def feed_forward(
     """
     act = resolve(activation, V is not None)
     arrays = (x, W1, b1, W2, b2, V, c)
-    if W1 is None or W2 is None:
-        raise TypeError(f"{'W1' if W1 is None else 'W2'} must be an array, got None; only biases and V may be None")
-    one = one_library(NAMES, arrays)
-    check_shapes(*arrays)
-    name, dtype = result_dtype(one, NAMES, arrays)
+    one, name, dtype = validated(arrays)
     native = NATIVE.get(one.name)
     try:
         with one.quiet():
@@ -118,6 +114,16 @@ def hidden(
         raise explain_devices(names, arrays) or error from None
 
 
+def validated(arrays: tuple[Array | None, ...]) -> tuple[Library, str, DType]:
+    """The library and the dtype of the result, its name first, of arguments that fit; else raises, as promised."""
+    if arrays[1] is None or arrays[3] is None:
+        name = "W1" if arrays[1] is None else "W2"
+        raise TypeError(f"{name} must be an array, got None; only biases and V may be None")
+    one = one_library(NAMES, arrays)
+    check_shapes(*arrays)
+    return one, *result_dtype(one, NAMES, arrays)
+
+
 def generic(
     one: Library,
     arrays: tuple[Array | None, ...],
@@ -128,7 +134,7 @@ def generic(
     """The network in functions of the standard, for arrays that were validated."""
     computing = dtype if one.computing(name) == name else one.dtype(one.computing(name))
     x, W1, b1, W2, b2, V, c = _cast(arrays, computing, one.xp)
-    y = _affine(_hidden(x, W1, b1, V, c, act, one.xp), W2, b2, one.xp)
+    y = affine(_hidden(x, W1, b1, V, c, act, one.xp), W2, b2, one.xp)
     return astype(y, dtype, one.xp)
 
 
@@ -142,13 +148,13 @@ def _hidden(
     xp: Namespace,
 ) -> Array:
     """Both branches and what combines them."""
-    g = _affine(x, W1, b1, xp)
-    u = None if V is None else _affine(x, V, c, xp)
+    g = affine(x, W1, b1, xp)
+    u = None if V is None else affine(x, V, c, xp)
     return act.combine(g, u, xp)
 
 
-def _affine(x: Array, W: Array, b: Array | None, xp: Namespace) -> Array:
-    """X W + b."""
+def affine(x: Array, W: Array, b: Array | None, xp: Namespace) -> Array:
+    """x W + b."""
     y = xp.matmul(x, W)
     return y if b is None else y + b
 

@@ -19,7 +19,7 @@ class Custom:
 
     def combine(self, g: Array, u: Array | None, xp: Namespace) -> Array:
         """function(g), times u where the network is gated."""
-        a = _returned(self.function(g), g, xp)
+        a = returned(self.function(g), g, xp)
         return a if u is None else a * u
 
 
@@ -31,7 +31,7 @@ class Combining:
 
     def combine(self, g: Array, u: Array | None, xp: Namespace) -> Array:
         """gate(g, u)."""
-        return _returned(self.gate.gate(g, u), g, xp)
+        return returned(self.gate.gate(g, u), g, xp)
 
 
 def resolve(activation: Activation, gated: bool) -> Named | Custom | Combining:
@@ -67,7 +67,7 @@ def _unknown(name: str) -> ValueError:
     return ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {name!r}{hint}")
 
 
-def _returned(a: Any, g: Array, xp: Namespace) -> Array:
+def returned(a: Any, g: Array, xp: Namespace) -> Array:
     """What the user's function returned, in the dtype of the hidden layer: its constants don't change that."""
     if library_of(a) is None or library_of(a) != library_of(g):
         raise TypeError(f"activation must return an array of the library of its argument, got {kind_of(a)}")
