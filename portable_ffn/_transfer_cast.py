@@ -10,7 +10,7 @@ def not_held(library: str, name: str) -> TypeError:
     x64 = " or set jax_enable_x64" if library == "jax" and name.endswith("64") else ""
     return TypeError(
         f"dtype must be one that {library} holds as configured, got {name}; "
-        f"pass dtype= another of {', '.join(REAL_FLOATING)}{x64}",
+        f"ask for another of {', '.join(REAL_FLOATING)}{x64}",
     )
 
 

@@ -90,7 +90,7 @@ def test_a_dtype_alone_stays_in_the_library(library):
         moved = weights.to(dtype=dtype)
         assert library_of(moved.W1) == library_of(weights.W1)
         assert dtype_name(moved.W1.dtype) == "float32"
-    with pytest.raises(TypeError, match=r"dtype must be one that .* holds as configured, got float33; pass dtype="):
+    with pytest.raises(TypeError, match=r"dtype must be one that .* holds as configured, got float33; ask for another of"):
         weights.to(dtype="float33")
 
 
@@ -259,7 +259,7 @@ for weights in (wide, wide.to(like=torch.zeros(1, dtype=torch.float64))):
         try:
             weights.to(like=jnp.zeros(1, dtype="int32"), **arguments)
         except TypeError as error:
-            assert "jax holds as configured, got float64; pass dtype=" in str(error), error
+            assert "jax holds as configured, got float64; ask for another of" in str(error), error
             assert "jax_enable_x64" in str(error), error
         else:
             raise AssertionError("float64 was narrowed silently")
