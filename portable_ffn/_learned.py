@@ -5,7 +5,6 @@ never change the dtype of what they meet.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,9 +149,9 @@ def _number(value: Any) -> float:
     return number
 
 
-def _floats(value: float | Sequence[float]) -> float | tuple[float, ...]:
+def _floats(value: Any) -> float | tuple[float, ...]:
     """A float, or a tuple of them; one alone in its sequence is the float."""
-    if hasattr(value, "__len__") and getattr(value, "ndim", 1) != 0:
-        numbers = tuple(_number(v) for v in value)
-        return numbers[0] if len(numbers) == 1 else numbers
-    return _number(value)
+    if not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
+        return _number(value)
+    numbers = tuple(_number(number) for number in value)
+    return numbers[0] if len(numbers) == 1 else numbers

@@ -1,12 +1,17 @@
 """The feed-forward layers of any checkpoint, into any array library, refusing what is not known.
 
-for entry in checkpoint.find(path):      # headers only
-print(entry.name, entry.form, entry.activation)
-ffn = checkpoint.load(path, layer=0)     # computes what the model's own module returns
-y = ffn(x)
+    for entry in checkpoint.find(path):      # headers only
+        print(entry.name, entry.form, entry.activation)
+    ffn = checkpoint.load(path, layer=0)     # computes what the model's own module returns
+    y = ffn(x)
+
+Facts that a checkpoint leaves open are arguments: activation= (a name of `ACTIVATIONS`, other libraries' spellings of
+it, a gate object or a callable), gate= ("first", "second" or "interleaved": where a fused matrix has the gate), layout=
+("out_in" as torch.nn.Linear stores a matrix, or "in_out").
 """
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from portable_ffn._typing import Array
@@ -15,39 +20,106 @@ from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError, Undecided
 from portable_ffn.checkpoint._find import entries
 from portable_ffn.checkpoint._network import Network
+from portable_ffn.checkpoint._own import save
+from portable_ffn.checkpoint._spellings import fact
 from portable_ffn.checkpoint._store import open_store
 
 __all__ = ["CheckpointError", "Undecided", "find", "load", "save"]
 
+_LISTED = 40
 
-def _facts(activation: Any = None, gate: str | None = None, layout: str | None = None) -> Facts:
-    """The facts, each a word that is known."""
+
+def find(
+    path: str | os.PathLike[str], *, activation: Any = None, gate: str | None = None, layout: str | None = None,
+) -> list[Entry]:
+    """The feed-forward layers of a checkpoint, in their order; only headers are read.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A directory, an index of shards, a .safetensors or a .gguf file.
+    activation : str, gate object or callable, optional
+        What all layers have, whatever the checkpoint says.
+    gate : {"first", "second", "interleaved"}, optional
+        Where a matrix of both branches has the gate.
+    layout : {"out_in", "in_out"}, optional
+        Whether matrices are stored (outputs, inputs), as torch.nn.Linear does, or (inputs, outputs).
+
+    Returns
+    -------
+    list of Entry
+        Layers that can't be loaded as they stand are among them, with their `problem`.
+
+    Raises
+    ------
+    FileNotFoundError
+        The path is missing.
+    CheckpointError
+        It can't be read.
+    ValueError
+        A fact that is none of the words above.
+    """
     for name, value, allowed in (("gate", gate, ("first", "second", "interleaved")),
-                                 ("layout", layout, ("in_out", "out_in"))):
+                                 ("layout", layout, ("out_in", "in_out"))):
         if value is not None and value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
-    return Facts(activation, gate, layout)
-
-
-def find(path: str | os.PathLike[str], **facts: Any) -> list[Entry]:
-    """The feed-forward layers of a checkpoint; only headers are read."""
-    return entries(open_store(path), _facts(**facts))
+    if activation is not None:
+        activation = fact(activation)
+    return entries(open_store(path), Facts(activation, gate, layout))
 
 
 def load(
     path: str | os.PathLike[str], layer: int = 0, *, stack: str | None = None, name: str | None = None,
-    like: Array | None = None, **facts: Any,
+    like: Array | None = None, activation: Any = None, gate: str | None = None, layout: str | None = None,
 ) -> Network:
-    """One feed-forward layer of a checkpoint."""
-    found = find(path, **facts)
-    chosen = [e for e in found if (e.name == name if name is not None else e.layer == layer)
-              and (stack is None or e.stack == stack)]
+    """One feed-forward layer of a checkpoint, computing what the model's own module returns.
+
+    Parameters
+    ----------
+    path, activation, gate, layout
+        As in `find`.
+    layer : int
+        Its number in its stack; not looked at where `name` is given.
+    stack : str, optional
+        Its stack, such as "main" or "vision+encoder".
+    name : str, optional
+        The entry's name.
+    like : array, optional
+        The library and device to load into, and the dtype if it is real floating; NumPy and the file's dtype where
+        it is None.
+
+    Returns
+    -------
+    Network
+        Called on x of shape (..., d_model).
+
+    Raises
+    ------
+    ValueError
+        No layer, or several, are meant; they are listed.
+    Undecided
+        The checkpoint can mean several things; `argument` names the fact that settles it.
+    CheckpointError, FileNotFoundError
+        As in `find`, and where the layer contradicts itself, its config or a fact.
+    """
+    found = find(path, activation=activation, gate=gate, layout=layout)
+    if not found:
+        raise CheckpointError(f"{os.fspath(path)} must hold a feed-forward layer under names that are known; it holds "
+                              "none")
+    if name is None:
+        chosen = [entry for entry in found if entry.layer == layer and stack in (None, entry.stack)]
+        asked = f"layer {layer}" + ("" if stack is None else f" of stack {stack!r}")
+    else:
+        chosen = [e for e in found if e.name == name] or [e for e in found if name in (e.base, f"{e.base}#{e.mark}")]
+        chosen = [entry for entry in chosen if stack in (None, entry.stack)]
+        asked = f"name {name!r}"
     if len(chosen) != 1:
-        listed = "\n".join(f"  {e.name} (stack {e.stack!r}, layer {e.layer}, {e.form})" for e in (chosen or found)[:40])
-        raise ValueError(f"the arguments must choose one layer, and they choose {len(chosen)}; pass name=, of\n{listed}")
+        raise ValueError(f"one layer must be meant, and {asked} means {len(chosen)} of them; pass name=, one of\n"
+                         + _listed(chosen or found))
     return chosen[0].load(like)
 
 
-def save(path: str | os.PathLike[str], obj: Any, *, activation: Any = None) -> None:
-    """Write one network."""
-    raise NotImplementedError
+def _listed(found: Sequence[Entry]) -> str:
+    """Entries, a line each."""
+    lines = [f"  {e.name!r} (stack {e.stack!r}, layer {e.layer}, {e.form})" for e in found[:_LISTED]]
+    return "\n".join(lines + [f"  ... and {len(found) - _LISTED} more"] * (len(found) > _LISTED))

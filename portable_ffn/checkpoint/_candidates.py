@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from portable_ffn.checkpoint._patterns import NETWORK_WORDS, PATTERNS, STACKED, Pattern
 
+_OWN_BIASES = {"W1": "b1", "W2": "b2", "V": "c"}
 _SUFFIXES = (".weight", ".kernel")
 
 
@@ -29,6 +30,9 @@ class Candidate(NamedTuple):
 
     def bias(self, key: str) -> str:
         """The name that the bias of a matrix has."""
+        if self.pattern.W1 == "W1":
+            path, dot, matrix = key.rpartition(".")
+            return path + dot + _OWN_BIASES[matrix]
         if self.suffix:
             return key[: -len(self.suffix)] + ".bias"
         return key + "_bias" if self.stacked else key + ".bias"

@@ -1,6 +1,6 @@
 """A layer's activation: the fact given, what the family's code fixes, or what the config names."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from portable_ffn.checkpoint._activation_key import Named
@@ -24,7 +24,7 @@ class Chosen(NamedTuple):
 
 def choose_activation(
     scope: Scope, path: str, family: Otherwise, named: Sequence[Named], given: Any, layer: int, *,
-    gated: bool, surveyed: bool,
+    gated: bool,
 ) -> Chosen:
     """The activation, or `Undecided` where nothing names it or two keys disagree."""
     if given is not None:
@@ -35,14 +35,16 @@ def choose_activation(
     if isinstance(fixed, Switch):
         name = fixed.no if scope.get(fixed.key) is False else fixed.yes
         return Chosen(name, f"activation: {fixed.key} in the config")
-    base = _by_config(scope, path, family, named, surveyed)
-    if fixed is None:
-        return base
-    return _gate(fixed, base, scope, layer)
+    def base() -> Chosen:
+        return _by_config(scope, path, family, named)
+
+    return base() if fixed is None else _gate(fixed, base, scope, layer)
 
 
-def _by_config(scope: Scope, path: str, family: Otherwise, named: Sequence[Named], surveyed: bool) -> Chosen:
+def _by_config(scope: Scope, path: str, family: Otherwise, named: Sequence[Named]) -> Chosen:
     """The activation that the config names."""
+    if family.key is not None:
+        named = [n for n in named if n.key == family.key] or named
     names = {n.ours for n in named}
     if not named:
         raise Undecided(
@@ -73,26 +75,25 @@ def _built(name: str) -> Any:
     return name
 
 
-def _gate(fixed: Clip | Softcap | TopK, base: Chosen, scope: Scope, layer: int) -> Chosen:
+def _gate(fixed: Clip | Softcap | TopK, base: Callable[[], Chosen], scope: Scope, layer: int) -> Chosen:
     """A gate object with the numbers that the config holds."""
     from portable_ffn._clipped_gate import ClippedGate
     from portable_ffn._gates import SoftcapGate, TopKGate
 
     if isinstance(fixed, Softcap):
-        caps = [_number(scope, key, layer) for key in fixed]
-        if None in caps:
+        gate_cap, up_cap = (_number(scope, key, layer) for key in fixed)
+        if gate_cap is None or up_cap is None:
             raise CheckpointError(f"the config must have {fixed.gate} and {fixed.up}; it hasn't")
-        return Chosen(SoftcapGate(*caps), f"activation: softcapped, by {fixed.gate} and {fixed.up}")
+        return Chosen(SoftcapGate(gate_cap, up_cap), f"activation: softcapped, by {fixed.gate} and {fixed.up}")
     if isinstance(fixed, TopK):
         share = _number(scope, fixed.sparsity, layer)
         if not share:
-            return base
-        return Chosen(TopKGate(share, base.activation), f"activation: Gaussian top-k by {fixed.sparsity}")
+            return base()
+        return Chosen(TopKGate(share, base().activation), f"activation: Gaussian top-k by {fixed.sparsity}")
     limit, alpha = _number(scope, fixed.limit, layer), _number(scope, fixed.alpha, layer)
-    if not limit:
-        # No list, or 0 in it: no clamp.
-        if alpha in (None, 1.0) and not fixed.offset:
-            return base
+    # No list, or 0 in it: no clamp.
+    if not limit and alpha in (None, 1.0) and not fixed.offset:
+        return base()
     gate = ClippedGate(limit or None, 1.0 if alpha is None else alpha, fixed.offset, fixed.clip)  # type: ignore[arg-type]
     return Chosen(gate, f"activation: clamped, by {fixed.limit}")
 

@@ -54,16 +54,16 @@ class Question:
     def is_expert(self) -> bool:
         """Whether the network is one of several that a router chooses from, or stands beside them."""
         parts = self.path.split(".")
-        return any(p.startswith("expert") or p.startswith("shared_expert") or p == "share_expert" for p in parts)
+        return any(part.startswith(("expert", "shared_expert", "share_expert")) for part in parts)
 
 
 def ask(found: Candidate, config: Mapping[str, Any]) -> Question:
     """A candidate in the light of its config."""
     path = unwrap(found.parent)
-    scope = scope_of(config, path)
+    root = Scope((config,), ())
+    outer = otherwise(root, path)
+    scope = root if outer.root else scope_of(config, path, outer.words)
     family = otherwise(scope, path)
-    if family.root:
-        scope = Scope(scope.chain[-1:], ())
     if family.packed and path.endswith("experts.mlp"):
         found = found._replace(stacked=True)
     surveyed = any(model_type in SURVEYED for model_type in scope.model_types)
@@ -75,6 +75,8 @@ def acceptable(question: Question, tensors: Mapping[str, Info]) -> bool:
     found = question.found
     parts = question.path.split(".")
     if question.family.ignore or any("router" in part for part in parts):
+        return False
+    if "norm" in parts[-1] and not question.family.accept:
         return False
     if any(word in part for part in parts for word in BRIDGES):
         w1, w2 = (matrix_shape(tensors[key], found.stacked) for key in (found.W1, found.W2))
@@ -115,7 +117,7 @@ def decide(
         evidence.append(why)
     chosen = choose_activation(
         scope, question.path, family, named_activations(scope, question.path), facts.activation, layer,
-        gated=layout.fused or found.V is not None, surveyed=question.surveyed)
+        gated=layout.fused or found.V is not None)
     evidence.append(chosen.reason)
     within = inside(found, tensors, family, scope, chosen, adapter)
     evidence += within.evidence

@@ -61,7 +61,12 @@ class Entry:
     store: Store | None = field(default=None, repr=False)
     read: Read | None = field(default=None, repr=False)
     placement: Placement | None = field(default=None, repr=False)
-    path: str = field(default="", repr=False)
+    mark: str = field(default="", repr=False)
+
+    @property
+    def base(self) -> str:
+        """The name without what makes it unique."""
+        return self.name.partition("#")[0]
 
     @property
     def bias(self) -> bool:
@@ -97,11 +102,11 @@ class Entry:
             arrays = type(arrays)(*(None if a is None else a.astype(dtype) for a in arrays))  # type: ignore[arg-type]
         weights = Weights(*arrays)
         assert self.read is not None
-        network = Network(
+        return Network(
             weights if like is None else weights.to(like=like), _activation(self.read, recipe, store), self.form,
-            *(_norm(stage, store, like) for stage in (recipe.before, recipe.middle, recipe.after)),
-            after_residual=recipe.after_residual, residual=recipe.residual, scale=recipe.scale)
-        return network
+            before=_norm(recipe.before, store, like), middle=_norm(recipe.middle, store, like),
+            after=_norm(recipe.after, store, like), after_residual=recipe.after_residual,
+            residual=recipe.residual, scale=recipe.scale)
 
     def load_sublayer(self, like: Array | None = None) -> Sublayer:
         """The network with the residual connection and the normalisation that the family puts round it.
@@ -113,14 +118,16 @@ class Entry:
         if place is None:
             raise CheckpointError(f"where the normalisation stands round {self.name} is not known for this family; "
                                   "use load() and portable_ffn.sublayer")
-        return Sublayer(self.load(like), *(_norm(norm, store, like) for norm in (place.before, place.after, place.post)),
+        return Sublayer(self.load(like), before=_norm(place.before, store, like),
+                        after=_norm(place.after, store, like), post=_norm(place.post, store, like),
                         factor=place.factor)
 
     def _recipe(self) -> tuple[Store, Recipe]:
         """The store and the recipe; the problem is raised where there is one."""
         if self.problem is not None:
             raise self.problem
-        assert self.store is not None and self.read is not None
+        assert self.store is not None
+        assert self.read is not None
         return self.store, self.read.recipe
 
 
@@ -141,5 +148,5 @@ def _activation(read: Read, recipe: Recipe, store: Store) -> Any:
 
     numbers = [np.asarray(store.read_logical(key), dtype=np.float64).reshape(-1) for key in recipe.learned]
     if read.activation.activation == "prelu":
-        return PReLU([float(n) for n in numbers[0]])
+        return PReLU(tuple(float(n) for n in numbers[0]))
     return XIELU(*(float(n[0]) for n in numbers))

@@ -38,7 +38,10 @@ class TopK(NamedTuple):
 
 
 class Norm(NamedTuple):
-    """A normalisation inside the network: its name beside the matrices, its kind, its eps (or the key of it)."""
+    """A normalisation inside the network: its name beside the matrices, its kind, its eps (or the key of it).
+
+    The kind is one of `_recipe.NORMS`, or the config key that says "layer_norm" or "no_norm".
+    """
 
     name: str
     kind: str = "layer"
@@ -72,6 +75,8 @@ class Otherwise(NamedTuple):
     free_width: bool = False
     beside: str = ""
     root: bool = False
+    words: str = ""
+    key: str | None = None
 
 
 class Switch(NamedTuple):
@@ -93,6 +98,8 @@ FAMILIES = (
     Otherwise("bloom", activation="bloom_gelu"),
     Otherwise("gemma gemma2", means=("gelu", "gelu_tanh")),
     Otherwise("openai-gpt", means=("gelu", "gelu_tanh")),
+    Otherwise("edgetam_video", r"spatial_perceiver", activation="gelu", before=Norm("layer_norm")),
+    Otherwise("bridgetower", r"resblocks", activation="quick_gelu"),
     Otherwise("ctrl timesfm", activation="relu"),
     Otherwise("oneformer", r"(decoder|transformer_module)\.", activation="relu"),
     Otherwise("omdet-turbo", activation="relu"),
@@ -112,25 +119,21 @@ FAMILIES = (
     Otherwise("minimax_m3_vl minimax_m3_vl_text", r"layers\.\d+\.(mlp|block_sparse_moe)", activation=_GPT_OSS),
     Otherwise("deepseek_v4", activation=_CLIP),
     Otherwise("glm5_next glm5_next_text glm5_next_vision", activation=_CLIP),
-    Otherwise("hy_v4 hy_v4_vl hy_v4_vl_text", r"experts\.", activation=_CLIP),
+    Otherwise("hy_v4 hy_v4_vl hy_v4_vl_text", r"\bexperts\b", activation=_CLIP),
     Otherwise("step3p7", r"share", activation=Clip("swiglu_limits_shared", clip="after")),
     Otherwise("step3p7", r"moe", activation=Clip("swiglu_limits", clip="after")),
-    Otherwise("inkling2 inkling2_text inkling2_loop inkling2_loop_text", r"experts",
+    Otherwise("inkling2 inkling2_text inkling2_loop inkling2_loop_text", r"\bexperts\b",
               activation=Softcap("mlp_gate_softcap", "mlp_up_softcap")),
     Otherwise("gemma3n gemma3n_text", r"\.mlp$", activation=TopK("activation_sparsity_pattern")),
     # The half of a fused matrix that is the gate, where it is not the first.
     Otherwise("moonshine", r"decoder", gate="second"),
     Otherwise("clvp clvp_encoder", gate="second"),
-    Otherwise("gte", gate="second"),
-    Otherwise("molmo2 molmo2_text", gate="second"),
     Otherwise("phi4_multimodal phi4_multimodal_audio", r"audio|encoders\.\d+\.feed_forward", gate="second",
               before=Norm("layer_norm")),
-    Otherwise("inkling inkling_mm_model inkling_text inkling2 inkling2_text inkling2_loop inkling2_loop_text",
-              gate="interleaved"),
     # Matrices (in, out): Conv1D and stacks of experts.
     Otherwise("gpt2 openai-gpt imagegpt decision_transformer", layout="in_out"),
     Otherwise("clvp clvp_decoder", r"decoder", layout="in_out"),
-    Otherwise("llama4 llama4_text aria aria_text", r"experts", layout="in_out"),
+    Otherwise("llama4 llama4_text aria aria_text", r"\bexperts\b", layout="in_out"),
     Otherwise("dbrx", packed="moe_num_experts"),
     # Normalisation, residual and scales inside.
     Otherwise("evolla EvollaModel", r"resampler|adapter", before=Norm("norm")),
@@ -143,13 +146,19 @@ FAMILIES = (
     Otherwise("dory", middle=Norm("", "l2", 1e-6), scales=(("W1", "suv_gate"), ("V", "suv_up"))),
     Otherwise("xlnet", after=Norm("layer_norm", eps="layer_norm_eps"), after_residual=True),
     Otherwise("funnel", after=Norm("layer_norm", eps="layer_norm_eps"), after_residual=True),
-    Otherwise("mobilebert", r"\.ffn\.\d+$", after=Norm("output.LayerNorm", eps="layer_norm_eps"), after_residual=True),
+    Otherwise("mobilebert", r"\.ffn\.\d+$", after=Norm("output.LayerNorm", "normalization_type", "layer_norm_eps"),
+              after_residual=True),
+    Otherwise("muse_spark muse_spark_text", r"experts$",
+              after=Norm("post_expert_norm", "rms_of_scaled", "post_norm_eps")),
     Otherwise("oneformer", r"\.ffn$", after=Norm("norm"), after_residual=True),
     Otherwise("lw_detr rf_detr", r"decoder\.", residual=True),
     Otherwise("gemma3n gemma3n_text", r"laurel$", activation="identity",
               after=Norm("post_laurel_norm", "rms", "rms_norm_eps"), residual=True, accept=True),
     Otherwise("gemma3n gemma3n_audio", r"ffw_layer", activation="silu", before=Norm("pre_layer_norm", "rms", 1e-6),
-              after=Norm("post_layer_norm", "rms", 1e-6), residual=True, scale="conf_residual_weight"),
+              after=Norm("post_layer_norm", "rms", 1e-6), residual=True, scale="conf_residual_weight",
+              free_width=True),
+    Otherwise("gemma4 gemma4_audio", r"feed_forward[12]$", before=Norm("pre_layer_norm", "rms", 1e-6),
+              after=Norm("post_layer_norm", "rms", 1e-6), residual=True, scale="residual_weight", free_width=True),
     Otherwise("levit", batch_norm=(("W1", "linear_up.batch_norm", True, 1e-5),
                                    ("W2", "linear_down.batch_norm", True, 1e-5))),
     # Its BatchNorm norm1 stands before the network, under the same path; the network is without it here.
@@ -158,11 +167,24 @@ FAMILIES = (
     Otherwise("zamba2", lora="gate_up_proj_adapter_list"),
     Otherwise("squeezebert", groups=("intermediate_groups", "output_groups")),
     Otherwise("deimv2", r"decoder\..*mlp$", activation="silu"),
+    Otherwise("axk2", r"layernorm$", accept=True, free_width=True),
     # The config at the root speaks for layers whose path names another.
     Otherwise("grounding-dino mm-grounding-dino", r"text_enhancer_layer", root=True, free_width=True),
+    # Paths that leave out the word by which the config calls their part.
+    Otherwise("cosmos3_omni", r"^blocks\.", words="vision"),
+    Otherwise("deepseek_ocr2 unlimited_ocr", r"\bsam_model\b", words="vision"),
+    Otherwise("unlimited_ocr", r"\bvision_model\b", words="vision encoder"),
+    Otherwise("fun_asr_nano", r"projector", words="adaptor"),
+    Otherwise("pi0", r"gemma_expert", words="dit"),
+    Otherwise("pi0", r"\.paligemma\.", words="vlm"),
+    # Of two keys that name an activation, the one that the code reads.
+    Otherwise("voxtral_realtime voxtral_realtime_encoder", key="hidden_act"),
     # Widths that the config gives twice over, or not at all.
     Otherwise("recurrent_gemma moshi moshi_depth kyutai_speech_to_text deimv2", halved=True),
     Otherwise("evolla EvollaModel", r"adapter|resampler", free_width=True),
+    Otherwise("lilt", free_width=True),
+    # Experts of the attention, not of the network.
+    Otherwise("jetmoe", r"self_attention", ignore=True),
     # Names too general elsewhere.
     Otherwise("poolformer", r"\.output$", accept=True),
     Otherwise("mobilevitv2", r"\.ffn$", accept=True),

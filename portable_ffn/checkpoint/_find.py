@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from portable_ffn.checkpoint._candidates import candidates
@@ -9,6 +10,7 @@ from portable_ffn.checkpoint._decide import Facts, Question, Read, acceptable, a
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._inside import adapters, unexplained
+from portable_ffn.checkpoint._own import is_own, read_own
 from portable_ffn.checkpoint._places import in_a_stack, layer_numbers, natural, shape, stack_of
 from portable_ffn.checkpoint._store import Store, TensorInfo
 
@@ -24,6 +26,8 @@ class _One(NamedTuple):
 
 def entries(store: Store, facts: Facts) -> list[Entry]:
     """All feed-forward layers of a checkpoint, in the order of stacks and layers."""
+    if is_own(store):
+        return [_own(store, facts)]
     asked = [ask(found, store.config) for found in candidates(store.logical)]
     asked = [question for question in asked if acceptable(question, store.logical)]
     layered = [question for question in asked if in_a_stack(question.path)]
@@ -34,6 +38,25 @@ def entries(store: Store, facts: Facts) -> list[Entry]:
     layers = _layers(ones)
     made = [_entry(one, layer, store, names, facts) for one, layer in zip(ones, layers, strict=True)]
     return _unique(sorted(made, key=_order))
+
+
+def _own(store: Store, facts: Facts) -> Entry:
+    """The entry of this library's own file."""
+    problem: CheckpointError | None = None
+    read: Read | None = None
+    shapes = {name: info.shape for name, info in store.tensors.items()}
+    try:
+        recipe, chosen = read_own(store, facts.activation)
+        form = "dense" if recipe.V is None else "gated"
+        d_model, d_ff = shapes["W1"]
+        read = Read(recipe, form, chosen, d_model, d_ff, ("names: this library's own", chosen.reason))
+    except CheckpointError as error:
+        problem = error
+    return Entry(
+        name="", stack="main", layer=0, form="gated" if "V" in shapes else "dense",
+        activation=read.activation.activation if read else None, d_model=read.d_model if read else None,
+        d_ff=read.d_ff if read else None, dtype=store.tensors["W1"].dtype, tensors=tuple(sorted(shapes)),
+        evidence=read.evidence if read else (), problem=problem, store=store, read=read)
 
 
 def _variants(question: Question, tensors: Mapping[str, TensorInfo], names: Sequence[str]) -> list[_One]:
@@ -108,7 +131,7 @@ def _entry(one: _One, layer: int, store: Store, names: Sequence[str], facts: Fac
         activation=read.activation.activation if read else None, d_model=read.d_model if read else None,
         d_ff=read.d_ff if read else None, dtype=store.logical[found.W1].dtype, tensors=tensors,
         evidence=read.evidence if read else (), expert=one.expert, problem=problem, store=store, read=read,
-        path=_mark(one))
+        mark=_mark(one))
 
 
 def _common_path(keys: Sequence[str]) -> str:
@@ -133,12 +156,10 @@ def _mark(one: _One) -> str:
 
 def _order(entry: Entry) -> tuple[object, ...]:
     """By path with numbers in their natural order, then by expert."""
-    return natural(entry.name), entry.layer, -1 if entry.expert is None else entry.expert, entry.path
+    return natural(entry.name), entry.layer, -1 if entry.expert is None else entry.expert, entry.mark
 
 
 def _unique(made: Sequence[Entry]) -> list[Entry]:
     """Names made unique."""
-    from dataclasses import replace
-
     counts = Counter(entry.name for entry in made)
-    return [replace(e, name=f"{e.name}#{e.path}") if counts[e.name] > 1 else e for e in made]
+    return [replace(e, name=f"{e.name}#{e.mark}") if counts[e.name] > 1 else e for e in made]

@@ -34,7 +34,7 @@ def read_arrays(recipe: Recipe, store: Readable) -> Arrays:
         if isinstance(fold, LowRank):
             arrays = _low_rank(arrays, fold, recipe, store)
         elif isinstance(fold, Scale):
-            number = _wide(store, fold.key) * fold.number if fold.key else np.float64(fold.number)
+            number = _wide(store, fold.key) * fold.number if fold.key else np.asarray(fold.number)
             arrays = _affine(arrays, fold.target, number, None)
         else:
             arrays = _batch_norm(arrays, fold, store)

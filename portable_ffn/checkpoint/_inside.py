@@ -1,5 +1,6 @@
 """What a network holds beside its matrices: normalisation, scales, low-rank additions, the activation's weights."""
 
+import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,9 +11,11 @@ from portable_ffn.checkpoint._choose import Chosen
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._families import Norm, Otherwise
 from portable_ffn.checkpoint._patterns import ACTIVATION_MODULES, BETWEEN, OUTSIDE
-from portable_ffn.checkpoint._recipe import BatchNorm, Fold, LowRank, NormRecipe, Scale
+from portable_ffn.checkpoint._recipe import NORMS, BatchNorm, Fold, LowRank, NormRecipe, Scale
 from portable_ffn.checkpoint._scope import Scope
 
+# What a config calls two kinds of normalisation; MobileBERT's "no_norm" is a scale and a shift.
+_KINDS = {"layer_norm": "layer", "no_norm": "affine"}
 _XIELU = ("alpha_p", "alpha_n", "beta", "eps")
 
 
@@ -91,17 +94,18 @@ def _eps(eps: float | str, scope: Scope) -> float:
 
 def _norm(norm: Norm, prefix: str, tensors: Mapping[str, Info], scope: Scope) -> NormRecipe | None:
     """A normalisation with its tensors; None where the checkpoint has it not."""
+    kind = norm.kind if norm.kind in NORMS else _KINDS[scope.get(norm.kind)]
     if not norm.name:
-        return NormRecipe(norm.kind, None, None, _eps(norm.eps, scope))
+        return NormRecipe(kind, None, None, _eps(norm.eps, scope))
     gamma, beta = f"{prefix}{norm.name}.weight", f"{prefix}{norm.name}.bias"
     if gamma not in tensors:
         return None
-    return NormRecipe(norm.kind, gamma, beta if beta in tensors else None, _eps(norm.eps, scope))
+    return NormRecipe(kind, gamma, beta if beta in tensors else None, _eps(norm.eps, scope))
 
 
 def _root_width(scope: Scope) -> float:
     """sqrt(d_model): nGPT's scale of the branches."""
-    return float(scope.get("hidden_size")) ** 0.5
+    return math.sqrt(float(scope.get("hidden_size")))
 
 
 def _low_rank(stem: str, tensors: Mapping[str, Info], adapter: int) -> list[Fold]:
@@ -137,7 +141,8 @@ def unexplained(found: Candidate, names: Sequence[str], read: frozenset[str], fa
     rest = [(name, name[start:].split(".")) for name in under]
     known = OUTSIDE | set(family.beside.split())
     if is_network_path(found.parent):
+        output_bias = ["bias"] if found.stacked else None
         return [name for name, parts in rest
-                if not known & set(parts) and parts[-1] != "num_batches_tracked"
+                if not known & set(parts) and parts != output_bias and parts[-1] != "num_batches_tracked"
                 and not parts[0].startswith("expert") and parts[0] != family.lora]
     return [name for name, parts in rest if parts[0] in BETWEEN]

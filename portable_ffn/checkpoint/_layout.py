@@ -109,7 +109,8 @@ def decide_gate(
     if family.gate is not None:
         return halves[family.gate], f"gate: {family.gate}, of the family"
     if surveyed:
-        return halves["first"], "gate: first, the family was surveyed"
+        order = found.pattern.order
+        return halves[order], f"gate: {order}, the family was surveyed"
     raise Undecided(
         f"{found.W1} holds the gate and the linear branch in one matrix, in an order that model type "
         f"{scope.model_types[0] if scope.model_types else 'none'!r} does not tell; "

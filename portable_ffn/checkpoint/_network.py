@@ -12,7 +12,7 @@ from portable_ffn._typing import Array, DType
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Norm:
-    """A normalisation over the last axis: "layer", "rms", "rms1p" (1 + gamma) or "l2" (no weights)."""
+    """A normalisation over the last axis, of one of the kinds of `_recipe.NORMS`."""
 
     kind: str
     gamma: Array | None
@@ -23,6 +23,11 @@ class Norm:
         """The normalised x, of its shape."""
         if self.kind == "layer":
             return layer_norm(x, self.gamma, self.beta, eps=self.eps)
+        if self.kind == "affine":
+            y = x if self.gamma is None else x * self.gamma
+            return y if self.beta is None else y + self.beta
+        if self.kind == "rms_of_scaled":
+            return rms_norm(x if self.gamma is None else x * (1 + self.gamma), None, eps=self.eps)
         if self.kind == "l2":
             # x / sqrt(sum(x**2) + eps) is the RMS norm divided by sqrt(n), with eps / n in its place.
             n = int(x.shape[-1])

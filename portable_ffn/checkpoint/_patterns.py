@@ -14,6 +14,7 @@ class Pattern(NamedTuple):
     `sure` says that only (out, in) matrices are ever written under these names (given `.weight`), square or not.
     `generic` says that other things are called so too: such a pair counts only where its path says that it is a
     feed-forward network, the family's row does, or, with `layer`, where it stands in a numbered layer itself.
+    `order` is where a surveyed family has the gate in a fused matrix of this name.
     """
 
     W1: str
@@ -22,6 +23,7 @@ class Pattern(NamedTuple):
     sure: bool = False
     generic: bool = False
     layer: bool = False
+    order: str = "first"
 
 
 PATTERNS = (
@@ -39,13 +41,14 @@ PATTERNS = (
     Pattern("proj_up_gate", "proj_down", V="proj_up"),
     Pattern("linear", "linear_1", V="linear_v"),
     Pattern("ffn_gate", "ffn_down", V="ffn_up", sure=True),
+    Pattern("W1", "W2", V="V"),
     # one matrix that may hold both branches, or plain
     Pattern("gate_up_proj", "down_proj"),
-    Pattern("up_gate_proj", "down_proj"),
+    Pattern("up_gate_proj", "down_proj", order="second"),
     Pattern("proj_up_gate_z", "proj_down"),
     Pattern("w12", "w3"),
-    Pattern("w13_dn", "w2_md"),
-    Pattern("ff_proj", "ff_out"),
+    Pattern("w13_dn", "w2_md", order="interleaved"),
+    Pattern("ff_proj", "ff_out", order="second"),
     Pattern("weights_in", "weights_out"),
     Pattern("input_linear", "output_linear", generic=True),
     Pattern("Wi", "Wo"),
@@ -72,6 +75,7 @@ PATTERNS = (
     Pattern("linear_left", "linear_right", generic=True),
     Pattern("layer_1", "layer_2", generic=True),
     Pattern("ffw_layer_1", "ffw_layer_2"),
+    Pattern("ffw_layer_1.linear", "ffw_layer_2.linear"),
     Pattern("c_fc", "c_proj"),
     Pattern("fc_in", "fc_out"),
     Pattern("dense_h_to_4h", "dense_4h_to_h"),
@@ -82,9 +86,11 @@ PATTERNS = (
     Pattern("ffn_up", "ffn_down", sure=True),
     Pattern("wi", "wo"),
     Pattern("w1", "w2"),
+    Pattern("W1", "W2"),
     Pattern("W_down", "W_up", generic=True),
     Pattern("gate_proj", "down_proj", generic=True),
     Pattern("proj_in", "proj_out", generic=True),
+    Pattern("in_proj", "out_proj", generic=True),
     Pattern("pwconv1", "pwconv2"),
     Pattern("pointwise_conv1", "pointwise_conv2", generic=True, layer=True),
     Pattern("point_wise_conv1", "point_wise_conv2"),
@@ -102,8 +108,8 @@ PATTERNS = (
 STACKED = (
     Pattern("gate_up_proj", "down_proj"),
     Pattern("gate_proj", "down_proj", V="up_proj"),
-    Pattern("w13_weight", "w2_weight"),
-    Pattern("shared_w13_weight", "shared_w2_weight"),
+    Pattern("w13_weight", "w2_weight", order="interleaved"),
+    Pattern("shared_w13_weight", "shared_w2_weight", order="interleaved"),
     Pattern("fc1.weight", "fc2.weight"),
     Pattern("input_linear.weight", "output_linear.weight"),
     Pattern("mlp.w1", "mlp.w2", V="mlp.v1"),
@@ -117,7 +123,7 @@ NETWORK_WORDS = frozenset({
     "mlp", "mlps", "ffn", "ffns", "ff", "ff1", "ff2", "ffn1", "ffn2", "feed_forward", "feed_forward1",
     "feed_forward2", "feedforward", "feed_forwards", "DenseReluDense", "mlp_block", "shared_mlp",
     "block_sparse_moe", "expert", "experts", "shared_expert", "shared_experts", "share_expert", "self_mlp",
-    "laurel", "linear", "moe", "mixer", "conv_feed_forward",
+    "laurel", "linear", "moe", "conv_feed_forward",
 })
 
 # Components after which a tensor beside W1 and W2 lies between them, so that the pair alone is not the network.

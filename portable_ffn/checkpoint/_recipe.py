@@ -6,13 +6,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-HALVES = ("first", "second", "even", "odd")
+# Kinds of normalisation: of a layer, by the root of the mean square, with 1 + gamma, of x (1 + gamma), by the norm
+# itself, and gamma x + beta alone.
+NORMS = ("layer", "rms", "rms1p", "rms_of_scaled", "l2", "affine")
 
 
 class Readable(Protocol):
     """What a recipe asks of a store."""
 
-    def read_logical(self, name: str) -> np.ndarray: ...
+    def read_logical(self, name: str, row: int | None = None) -> np.ndarray: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,7 @@ class Part:
 
     def read(self, store: Readable) -> np.ndarray:
         """The slice as a view of the file wherever slicing can say it."""
-        a = store.read_logical(self.key)
-        if self.expert is not None:
-            a = a[self.expert]
+        a = store.read_logical(self.key, self.expert)
         if self.rows is not None:
             a = a[self.rows[0]:self.rows[1]]
         while a.ndim > 2 and a.shape[-1] == 1:

@@ -67,32 +67,32 @@ def _children(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
             yield key, value
 
 
-def scope_of(config: Mapping[str, Any], path: str) -> Scope:
-    """The configs that apply to the layer at `path`.
+def scope_of(config: Mapping[str, Any], path: str, more: str = "") -> Scope:
+    """The configs that apply to the layer at `path`, which `more` has further words for.
 
     A nested config applies where the words of its key are words of the path; a text config also where the path
     names no other stack.
     """
-    order = path_words(path)
+    order = (*path_words(path), *more.split())
     have = set(order)
     chain: list[Mapping[str, Any]] = [config]
     names: list[str] = []
     while True:
-        # The most words in common win, then the one that the path names first.
-        best: tuple[int, int, str, Mapping[str, Any]] | None = None
+        # The most words in common win, then the one whose model type is named as well, then the one named first.
+        best: tuple[int, int, int, str, Mapping[str, Any]] | None = None
         for key, child in _children(chain[0]):
             need = [word for word in words(key) if word not in _NOISE]
             if need and _fits(need, have):
                 where = min((order.index(word) for word in need if word in have), default=len(order))
-                score = (len(need), -where)
-                if best is None or score > best[:2]:
+                score = (len(need), _type_words(child, have), -where)
+                if best is None or score > best[:3]:
                     best = *score, key, child
         if best is None:
             best = _text_by_default(chain[0], have)
         if best is None:
             return Scope(tuple(chain), tuple(names))
-        chain.insert(0, best[3])
-        names.append(best[2])
+        chain.insert(0, best[4])
+        names.append(best[3])
 
 
 def path_words(path: str) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def _fits(need: list[str], have: set[str]) -> bool:
     return all(word in have or (word == "vision" and "video" in have) for word in need)
 
 
-def _text_by_default(config: Mapping[str, Any], have: set[str]) -> tuple[int, int, str, Mapping[str, Any]] | None:
+def _text_by_default(config: Mapping[str, Any], have: set[str]) -> tuple[int, int, int, str, Mapping[str, Any]] | None:
     """The text config, where the config describes nothing itself and the path names no other stack."""
     if any(isinstance(config.get(key), int) for key in _WIDTHS) or have & (_MODALITIES - {"text"}):
         return None
@@ -114,8 +114,14 @@ def _text_by_default(config: Mapping[str, Any], have: set[str]) -> tuple[int, in
         return None
     for key, child in children:
         if [word for word in words(key) if word not in _NOISE] == ["text"]:
-            return 0, 0, key, child
+            return 0, 0, 0, key, child
     return None
+
+
+def _type_words(config: Mapping[str, Any], have: set[str]) -> int:
+    """How many words of a config's model type the path has."""
+    model_type = config.get("model_type")
+    return sum(word in have for word in words(model_type)) if isinstance(model_type, str) else 0
 
 
 def _claims(key: str, have: set[str]) -> bool:

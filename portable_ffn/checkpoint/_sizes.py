@@ -9,6 +9,8 @@ from portable_ffn.checkpoint._scope import Scope
 _HIDDEN_KEYS = ("intermediate_size", "d_ff", "ffn_dim", "n_inner", "dim_feedforward", "ffn_hidden_size", "mlp_dim",
                 "dff", "d_inner", "feed_forward_size", "encoder_ffn_dim", "decoder_ffn_dim")
 _MODEL_KEYS = ("hidden_size", "d_model", "n_embd")
+# A list under one of these says that the width grows from stage to stage, by a rule that the config doesn't spell out.
+_STAGE_KEYS = ("depths", "num_heads", "hidden_sizes", "embed_dims", "embed_dim", "stage_depths", "num_blocks")
 
 
 def integers(value: Any, key: str = "") -> Iterator[tuple[str, int]]:
@@ -32,6 +34,8 @@ def check_sizes(scope: Scope, d_model: int, d_ff: int, halved: bool, where: str)
     named = list(integers(scope.chain[-1]))
     numbers = {number for _, number in named}
     inner = scope.chain[0]
+    if any(isinstance(inner.get(key), list) for key in _STAGE_KEYS):
+        return
     for keys, width, word in ((_MODEL_KEYS, d_model, "d_model"), (_HIDDEN_KEYS, d_ff, "d_ff")):
         key = next((k for k in keys if isinstance(inner.get(k), int)), None)
         if key is None or width in numbers:
