@@ -11,6 +11,7 @@ from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._inside import adapters, unexplained
 from portable_ffn.checkpoint._own import is_own, read_own
+from portable_ffn.checkpoint._placement import Placement, placement
 from portable_ffn.checkpoint._places import in_a_stack, layer_numbers, natural, shape, stack_of
 from portable_ffn.checkpoint._store import Store, TensorInfo
 
@@ -131,7 +132,15 @@ def _entry(one: _One, layer: int, store: Store, names: Sequence[str], facts: Fac
         activation=read.activation.activation if read else None, d_model=read.d_model if read else None,
         d_ff=read.d_ff if read else None, dtype=store.logical[found.W1].dtype, tensors=tensors,
         evidence=read.evidence if read else (), expert=one.expert, problem=problem, store=store, read=read,
-        mark=_mark(one))
+        mark=_mark(one),
+        placement=_placement(question, read, store))
+
+
+def _placement(question: Question, read: Read | None, store: Store) -> Placement | None:
+    """What stands round a network; nothing is said of one expert of several."""
+    if read is None or question.is_expert:
+        return None
+    return placement(question.scope, question.found.parent, store.logical)
 
 
 def _common_path(keys: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The file of one network that this library writes itself: arrays named W1 ... c, and what is done beside them in the metadata."""
+"""The file of one network that this library writes itself: arrays W1 ... c, the rest of it in the metadata."""
 
 import json
 import os
@@ -22,7 +22,9 @@ _MARK: Final = "portable_ffn"
 _VERSION: Final = "1"
 _STAGES: Final = ("before", "middle", "after")
 # The activations that have numbers of their own, by the name under which a file keeps them.
-_KINDS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in (ClippedGate, SoftcapGate, TopKGate, PReLU, XIELU, TanhGELU)}
+_KINDS: Final[dict[str, type[Any]]] = {
+    kind.__name__: kind for kind in (ClippedGate, SoftcapGate, TopKGate, PReLU, XIELU, TanhGELU)
+}
 
 
 def save(path: str | os.PathLike[str], obj: Any, *, activation: Any = None) -> None:
@@ -75,9 +77,9 @@ def _text(activation: Any) -> str:
     name = getattr(activation, "name", None)
     if isinstance(name, str) and ACTIVATIONS.get(name) is activation:
         return name
-    kind: Any = type(activation)
-    if _KINDS.get(kind.__name__) is kind:
-        return json.dumps({kind.__name__: asdict(activation)})
+    kind = type(activation).__name__
+    if _KINDS.get(kind) is type(activation):
+        return json.dumps({kind: asdict(activation)})
     raise TypeError(
         f"activation must be a name or an object of this library's to be kept in a file, got {kind_of(activation)}; "
         "pass activation= with the name that it comes nearest to, or keep the function in your code")
