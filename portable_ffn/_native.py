@@ -4,7 +4,30 @@ A row takes a network that was validated and promoted, and returns y, or None fo
 generic path.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-NATIVE: Mapping[str, Callable[..., Any]] = {}
+Row = Callable[..., Any]
+
+
+# Rooms that import a library are imported at the first call that needs them.
+def _numpy(*network: Any) -> Any:
+    from portable_ffn._native_numpy import network as row
+
+    NATIVE["numpy"] = row
+    return row(*network)
+
+
+NATIVE: dict[str, Row] = {"numpy": _numpy}
+
+
+@contextmanager
+def without_native() -> Iterator[None]:
+    """A context in which every library goes the generic way, for tests; it holds for all threads."""
+    rows = dict(NATIVE)
+    NATIVE.clear()
+    try:
+        yield
+    finally:
+        NATIVE.update(rows)
