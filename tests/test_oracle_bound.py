@@ -257,6 +257,17 @@ def test_an_input_beyond_the_dtype_is_open():
     assert np.isfinite(bound[1, 0])
 
 
+def test_an_infinity_times_what_may_be_zero_is_open():
+    one = np.ones((1, 1), np.float32)
+    x = np.array([[-150.0], [2.0]], np.float32)  # silu(-150) is 0 in float32, and 0 times inf is NaN
+    h, bound = oracle.hidden(x, one, None, one, np.full(1, np.inf, np.float32), activation="silu")
+    assert h.ravel().tolist() == [-np.inf, np.inf]
+    assert bound.ravel().tolist() == [np.inf, 0.0]
+    y, bound = oracle.feed_forward(x, one, None, np.inf * one, None, activation="silu")
+    assert y.ravel().tolist() == [-np.inf, np.inf]
+    assert bound.ravel().tolist() == [np.inf, 0.0]
+
+
 def test_no_warning_and_no_error_at_the_ends():
     x = np.array([[-1e308], [1e308], [5e-324], [0.0]])
     with np.errstate(all="raise"):

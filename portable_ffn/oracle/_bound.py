@@ -8,6 +8,7 @@ One rule for every step, first order in u with the errors' own size added to the
 
 A value that has come from a NaN or an infinity of the caller's is exact: it has error 0 and is expected as it is. One
 that finite numbers have driven beyond the dtype's largest is marked instead: nothing is known of what depends on it.
+So is the product of an infinity with what may be 0 within its error.
 """
 
 import math
@@ -41,6 +42,10 @@ class Computed(NamedTuple):
     def transposed(self) -> "Computed":
         """The transpose."""
         return Computed(self.value.T, self.error.T, self.overflow.T)
+
+    def doubtful(self) -> Mask:
+        """Where it may be 0 or of either sign, so that its product with an infinity may be anything."""
+        return (np.abs(self.value) <= self.error) & (self.error > 0.0)
 
     def bound(self) -> Array:
         """The error, infinite where the value or something on the way to it overflowed."""
@@ -85,6 +90,8 @@ def affine(x: Computed, W: Computed, b: Computed | None, dtype: Floating) -> Com
     magnitude = (size + x.error) @ (np.abs(W.value) + W.error)
     finite: Mask = np.logical_and(np.isfinite(x.value).all(-1, keepdims=True), np.isfinite(W.value).all(0))
     lost = x.overflow.any(axis=-1, keepdims=True) | W.overflow.any(axis=0)
+    if np.isinf(x.value).any() or np.isinf(W.value).any():
+        lost = lost | (np.isinf(x.value) @ W.doubtful()) | (x.doubtful() @ np.isinf(W.value))
     value: Array = product
     if b is not None:
         value, magnitude, error = product + b.value, magnitude + np.abs(b.value), error + b.error
@@ -101,7 +108,8 @@ def times(a: Computed, b: Computed, dtype: Floating) -> Computed:
     error = np.abs(a.value) * b.error + np.abs(b.value) * a.error + a.error * b.error
     error = error + roundoff(dtype) * (np.abs(value) + error) + dtype.underflow
     finite = np.isfinite(a.value) & np.isfinite(b.value)
-    return settle(value, error, a.overflow | b.overflow, finite, dtype)
+    lost = a.overflow | b.overflow | (np.isinf(a.value) & b.doubtful()) | (np.isinf(b.value) & a.doubtful())
+    return settle(value, error, lost, finite, dtype)
 
 
 def reach(act: Callable[[Array], Array], h: Computed, value: Array) -> Array:
