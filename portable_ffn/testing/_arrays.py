@@ -51,7 +51,8 @@ def _put_jax(values: Values, dtype: str, device: str) -> Any:
     jax = importlib.import_module("jax")
     platform, _, index = device.partition(":")
     place = jax.devices(platform)[int(index or 0)]
-    return jax.device_put(np.array(values, dtype=numpy_dtype(dtype)), place)
+    with np.errstate(over="ignore"):
+        return jax.device_put(np.array(values, dtype=numpy_dtype(dtype)), place)
 
 
 def _put_strict(values: Values, dtype: str, device: str) -> Any:

@@ -1,0 +1,53 @@
+"""The command `portable-ffn`: a table of subcommands, each in a module that is imported when it is asked for."""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from portable_ffn import __version__
+from portable_ffn.command import CannotRun
+
+# name -> what it does; its module is portable_ffn.command.NAME.
+COMMANDS = {
+    "check": "check a network, or the layers of a model, on every array library found",
+    "backends": "list the array libraries that are found, and why others are not",
+    "inspect": "list the feed-forward layers of a checkpoint",
+    "compare": "compare two checkpoints, or a checkpoint with a function, layer by layer",
+    "bench": "measure the network against its bare matrix products",
+    "apply": "apply a layer of a checkpoint to a file of any size",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand; 0 where all is well, 1 where something differs, 2 where it could not run."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(
+        prog="portable-ffn",
+        description="The Transformer feed-forward network on every array library.",
+    )
+    parser.add_argument("--version", action="version", version=f"portable-ffn {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    asked = next((word for word in given if not word.startswith("-")), None)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        if name == asked:
+            module = importlib.import_module(f"portable_ffn.command.{name}")
+            module.add_arguments(command)
+    parsed = parser.parse_args(given)
+    try:
+        return int(module.run(parsed))
+    except CannotRun as error:
+        print(f"portable-ffn {parsed.command}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader of a pipe has seen enough; what is left must not raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""`portable-ffn check`: the matrix on this machine, for this package, somebody's function, or a model's layers."""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from portable_ffn import ACTIVATIONS, ClippedGate, feed_forward
+from portable_ffn.command import CannotRun
+from portable_ffn.command._progress import shown
+from portable_ffn.testing import BACKENDS, Report, Row, check
+from portable_ffn.testing._select import select
+
+# What is run where no activation is asked for: two networks on every case, the others where they bend and where they
+# end. Attention Is All You Need, LLaMA, GPT-OSS, then every name.
+BOTH_ENDS = ("curve", "tails")
+NETWORKS: tuple[tuple[Any, bool, bool, tuple[str, ...] | None], ...] = (
+    ("relu", False, True, None),
+    ("silu", True, False, None),
+    (ClippedGate(7.0, 1.702, 1.0), True, True, BOTH_ENDS),
+    *((name, False, True, BOTH_ENDS) for name in ACTIVATIONS if name != "relu"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the subcommand."""
+    for option, several in (
+        ("--backend", "a backend (`portable-ffn backends`)"),
+        ("--device", "a device, such as cuda or cpu:0"),
+        ("--dtype", "float64, float32, float16 or bfloat16"),
+    ):
+        parser.add_argument(option, action="append", metavar="NAME", help=f"{several}; again for more")
+    parser.add_argument("--activation", metavar="NAME", help="the activation; what the model means, with --model")
+    parser.add_argument("--gated", action="store_true", help="with the linear branch V, c")
+    parser.add_argument("--no-bias", action="store_true", help="without biases")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--ffn", metavar="MODULE:FUNCTION", help="check this function(x, W1, b1, W2, b2[, V, c])")
+    what.add_argument("--model", metavar="DIR", help="check the layers of this checkpoint with their own weights")
+    parser.add_argument("--inputs", metavar="FILE", help="with --model: layers.N.x, and layers.N.y64, in safetensors")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random numbers (0)")
+    parser.add_argument("--json", action="store_true", help="print the rows as one JSON document")
+    parser.add_argument("--html", metavar="FILE", help="write a page that shows where to look")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 where all agree, 1 where something differs, 2 where it could not run."""
+    _refuse_missing(args)
+    with shown() as progress:
+        if args.model is not None:
+            report = _model(args, progress)
+        elif args.ffn is not None:
+            report = _function(args, progress)
+        else:
+            report = _ours(args, progress)
+    print(report.to_json() if args.json else report)
+    if args.html is not None:
+        try:
+            report.to_html(args.html)
+        except OSError as error:
+            raise CannotRun(f"--html {args.html} can't be written: {error.strerror}") from None
+    if not report.rows:
+        return 2
+    return 0 if report.passed else 1
+
+
+def _refuse_missing(args: argparse.Namespace) -> None:
+    """What was asked for by name must be there."""
+    if args.inputs is not None and args.model is None:
+        raise CannotRun("--inputs are those of a model; give --model too")
+    if args.activation is not None and args.model is None and args.activation not in ACTIVATIONS:
+        raise CannotRun(f"--activation must be one of {', '.join(ACTIVATIONS)}, got {args.activation!r}")
+    try:
+        selection = select(args.backend, args.device, args.dtype, ours=True)
+    except ValueError as error:
+        raise CannotRun(str(error)) from None
+    for name, reason in selection.missing.items():
+        raise CannotRun(f"{name} was asked for, but {reason}")
+    if not selection.places:
+        raise CannotRun("nothing that was asked for is found here; see `portable-ffn backends`")
+
+
+def _chosen(args: argparse.Namespace) -> dict[str, Any]:
+    """The places that were asked for."""
+    return {"backends": args.backend, "devices": args.device, "dtypes": args.dtype, "seed": args.seed}
+
+
+def _ours(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
+    """The network of this package: the one that was asked for, or the table."""
+    asked = args.activation is not None or args.gated or args.no_bias
+    networks = ((args.activation or "relu", args.gated, not args.no_bias, None),) if asked else NETWORKS
+    chosen = _chosen(args)
+    if args.backend is None:
+        # Rows that mean something for this package alone are among what is checked of it.
+        chosen["backends"] = [row.name for row in BACKENDS.values() if not row.slow and row.missing() is None]
+    reports = [
+        check(
+            partial(feed_forward, activation=activation),
+            activation=activation,
+            gated=gated,
+            bias=bias,
+            cases=cases,
+            progress=progress,
+            **chosen,
+        )
+        for activation, gated, bias, cases in networks
+    ]
+    rows = tuple(row for report in reports for row in report.rows)
+    absent = {name: reason for name, row in BACKENDS.items() if (reason := row.missing()) is not None}
+    return Report(rows, reports[0].versions, absent)
+
+
+def _function(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
+    """Somebody's function."""
+    fn = imported(args.ffn)
+    try:
+        return check(
+            fn,
+            activation=args.activation or "relu",
+            gated=args.gated,
+            bias=not args.no_bias,
+            progress=progress,
+            **_chosen(args),
+        )
+    except TypeError as error:
+        raise CannotRun(f"--ffn {args.ffn}: {error}") from None
+
+
+def _model(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
+    """The layers of a checkpoint."""
+    from portable_ffn.checkpoint import CheckpointError
+    from portable_ffn.testing._given import file_inputs
+    from portable_ffn.testing._model import check_model
+
+    facts = {"activation": args.activation} if args.activation is not None else {}
+    try:
+        inputs = None if args.inputs is None else file_inputs(args.inputs)
+        return check_model(args.model, inputs=inputs, progress=progress, **_chosen(args), **facts)
+    except (CheckpointError, ValueError, OSError) as error:
+        raise CannotRun(f"--model {args.model}: {error}") from None
+
+
+def imported(spelled: str) -> Callable[..., Any]:
+    """The function that is spelled package.module:function, from the current directory too.
+
+    Raises CannotRun with what went wrong in one line, the error of the module itself included.
+    """
+    module, colon, path = spelled.partition(":")
+    if not (module and colon and path):
+        raise CannotRun(f"--ffn must be spelled package.module:function, got {spelled!r}")
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:
+        raise CannotRun(f"--ffn {spelled}: {module} can't be imported: {type(error).__name__}: {error}") from None
+    for name in _names(path):
+        if not hasattr(found, name):
+            raise CannotRun(f"--ffn {spelled}: {module} has no {path}")
+        found = getattr(found, name)
+    if not callable(found):
+        raise CannotRun(f"--ffn {spelled} must be a function, got {type(found).__name__}")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _names(path: str) -> Iterator[str]:
+    """The names of a dotted path."""
+    yield from path.split(".")

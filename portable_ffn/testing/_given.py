@@ -1,0 +1,43 @@
+"""The inputs of a model's layers: random ones of its width, or a file's."""
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from portable_ffn.testing._arrays import Float64
+
+
+class Given(NamedTuple):
+    """What enters one layer, and what another implementation says comes out of it (None where it doesn't)."""
+
+    x: Float64
+    y: Float64 | None
+
+
+def random_inputs(d_model: int, layer: int, seed: int = 0, tokens: int = 4) -> Given:
+    """Normal numbers, the same for a layer on every library."""
+    return Given(np.random.default_rng([seed, layer]).standard_normal((tokens, d_model)), None)
+
+
+def file_inputs(path: str | os.PathLike[str]) -> Mapping[int, Given]:
+    """The inputs in a safetensors file: layers.N.x of shape (..., d_model), and layers.N.y64 where it has that.
+
+    Raises CheckpointError for a file that can't be read, ValueError for one without inputs.
+    """
+    from portable_ffn.checkpoint._store import open_store
+
+    store = open_store(path)
+    given: dict[int, Given] = {}
+    for name in store.tensors:
+        words = name.split(".")
+        if len(words) == 3 and words[0] == "layers" and words[1].isdigit() and words[2] == "x":
+            y = f"layers.{words[1]}.y64"
+            given[int(words[1])] = Given(
+                store.read(name).astype(np.float64),
+                store.read(y).astype(np.float64) if y in store.tensors else None,
+            )
+    if not given:
+        raise ValueError(f"{path} must have tensors named layers.N.x, (..., d_model), got {', '.join(store.tensors)}")
+    return given
