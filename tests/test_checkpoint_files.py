@@ -142,6 +142,15 @@ def test_a_tensor_that_is_not_aligned_is_copied(tmp_path):
     np.testing.assert_array_equal(got, data)
 
 
+def test_an_empty_tensor_may_begin_where_another_does(tmp_path):
+    entry = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+    empty = {"dtype": "F32", "shape": [0, 3], "data_offsets": [0, 0]}
+    text = json.dumps({"a": entry, "b": empty, "c": empty | {"data_offsets": [8, 8]}}).encode()
+    (tmp_path / "m.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
+    store = open_store(tmp_path / "m.safetensors")
+    assert [store.read(name).shape for name in "abc"] == [(2,), (0, 3), (0, 3)]
+
+
 def test_a_store_can_be_pickled_and_errors_too(tmp_path):
     tensors = write(tmp_path / "model.safetensors", "a")
     store = open_store(tmp_path)
@@ -511,6 +520,15 @@ def test_the_same_arrays_give_the_same_bytes_in_any_order(tmp_path):
     save_tensors(tmp_path / "x.safetensors", arrays)
     save_tensors(tmp_path / "y.safetensors", dict(reversed(arrays.items())))
     assert (tmp_path / "x.safetensors").read_bytes() == (tmp_path / "y.safetensors").read_bytes()
+
+
+def test_every_tensor_is_aligned_whatever_stands_before_it(tmp_path):
+    arrays = {"a": np.arange(3, dtype=np.int8), "b": np.arange(3.0), "c": np.arange(3, dtype=np.float16)}
+    save_tensors(tmp_path / "x.safetensors", arrays)
+    store = open_store(tmp_path / "x.safetensors")
+    for name, value in arrays.items():
+        assert store.tensors[name].offset % value.itemsize == 0
+        np.testing.assert_array_equal(store.read(name), value)
 
 
 def test_nothing_may_be_written_and_is_read_back(tmp_path):

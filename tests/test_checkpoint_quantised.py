@@ -125,12 +125,12 @@ def test_stacked_experts_by_blocks_and_one_of_them(tmp_path):
         store.read_logical(name, row=3)
 
 
-@pytest.mark.parametrize("scale_shape", [(3,), (3, 1, 1), (3, 4), (3, 4, 1)])
+@pytest.mark.parametrize("scale_shape", [(), (1,), (1, 1, 1), (3,), (3, 1, 1), (3, 4), (3, 4, 1)])
 def test_stacked_experts_with_a_scale_an_expert_or_a_row(tmp_path, scale_shape):
     weight = float8((3, 4, 8))
     scale = torch.rand(scale_shape, generator=torch.Generator().manual_seed(6))
     store = opened(tmp_path, {"experts.up": weight, "experts.up_scale": scale})
-    factors = np.broadcast_to(scale.double().numpy().reshape(3, -1), (3, 4))
+    factors = np.broadcast_to(scale.double().numpy().reshape(-1, scale.numel() // 3 or 1), (3, 4))
     expected = times(weight.view(torch.uint8).numpy(), lambda at: factors[at[0], at[1]])
     np.testing.assert_array_equal(store.read_logical("experts.up"), expected)
     np.testing.assert_array_equal(store.read_logical("experts.up", row=2), expected[2])
