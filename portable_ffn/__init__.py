@@ -10,6 +10,7 @@ library that follows the standard, on the device where the arrays lie. Importing
 from portable_ffn._activation import ACTIVATIONS
 from portable_ffn._clipped_gate import ClippedGate
 from portable_ffn._feed_forward import feed_forward, hidden
+from portable_ffn._gradient import feed_forward_vjp
 from portable_ffn._init import init_weights
 from portable_ffn._norm import layer_norm, rms_norm
 from portable_ffn._sublayer import sublayer
@@ -21,6 +22,7 @@ __all__ = [
     "ClippedGate",
     "Weights",
     "feed_forward",
+    "feed_forward_vjp",
     "hidden",
     "init_weights",
     "layer_norm",
