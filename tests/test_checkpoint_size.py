@@ -22,9 +22,9 @@ def peak():
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
 
 def measured(work):
-    before, start = peak(), time.perf_counter()
+    before, start = peak(), time.process_time()
     result = work()
-    return result, time.perf_counter() - start, peak() - before
+    return result, time.process_time() - start, peak() - before
 
 store, *opened = measured(lambda: open_store(sys.argv[1]))
 entries, *found = measured(lambda: checkpoint.find(sys.argv[1]))
