@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from portable_ffn._exponential import d_sigmoid, sigmoid
+from portable_ffn._exponential import d_scaled_silu, sigmoid
 from portable_ffn._named import pair_through_float32
 from portable_ffn._namespace import namespace
 from portable_ffn._piecewise import between, limited
@@ -73,7 +73,7 @@ class ClippedGate:
     def _slopes(self, xp: Namespace, g: Array, u: Array, d: Array) -> tuple[Array, Array]:
         """D times the derivative of the hidden layer by g and by u."""
         z = self._below(g, xp) if self.clip == "before" else g
-        slope = sigmoid(self.alpha * z, xp) + self.alpha * z * d_sigmoid(self.alpha * z, xp)
+        slope = d_scaled_silu(z, xp, self.alpha)
         du = self._activated(g, xp)
         if self.limit is not None:
             decided = g if self.clip == "before" else z * sigmoid(self.alpha * z, xp)

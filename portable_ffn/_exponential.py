@@ -6,11 +6,12 @@ formula is x times a factor that vanishes there, as in every library.
 
 import math
 
-from portable_ffn._piecewise import limited, minus_abs, relu
+from portable_ffn._piecewise import limited, minus_abs, relu, step
 from portable_ffn._typing import Array, Namespace
 
 SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 CUBIC = 0.044715  # Hendrycks and Gimpel 2016, the tanh form of GELU
+FAR = 1e4  # beyond it exp(-|h|) has long been 0
 SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717  # Klambauer et al. 2017
 
 
@@ -19,7 +20,7 @@ def elu(h: Array, xp: Namespace) -> Array:
 
 
 def d_elu(h: Array, xp: Namespace) -> Array:
-    return xp.where(h <= 0, xp.exp(minus_abs(h, xp)), 1.0)
+    return xp.where(h <= 0, xp.exp(minus_abs(h, xp)), step(h, xp))
 
 
 def selu(h: Array, xp: Namespace) -> Array:
@@ -28,7 +29,8 @@ def selu(h: Array, xp: Namespace) -> Array:
 
 
 def d_selu(h: Array, xp: Namespace) -> Array:
-    return xp.where(h <= 0, SELU_SCALE * SELU_ALPHA * xp.exp(minus_abs(h, xp)), SELU_SCALE)
+    negative = SELU_SCALE * SELU_ALPHA * xp.exp(minus_abs(h, xp))
+    return xp.where(h <= 0, negative, step(h, xp, high=SELU_SCALE))
 
 
 def sigmoid(h: Array, xp: Namespace) -> Array:
@@ -55,8 +57,14 @@ def silu(h: Array, xp: Namespace) -> Array:
     return h * sigmoid(h, xp)
 
 
+def d_scaled_silu(h: Array, xp: Namespace, alpha: float) -> Array:
+    """The derivative of h s(alpha h); the second term vanishes well before its factor is held."""
+    z = alpha * h
+    return sigmoid(z, xp) + limited(z, xp, -FAR, FAR) * d_sigmoid(z, xp)
+
+
 def d_silu(h: Array, xp: Namespace) -> Array:
-    return sigmoid(h, xp) + h * d_sigmoid(h, xp)
+    return d_scaled_silu(h, xp, 1.0)
 
 
 def quick_gelu(h: Array, xp: Namespace) -> Array:
@@ -64,7 +72,7 @@ def quick_gelu(h: Array, xp: Namespace) -> Array:
 
 
 def d_quick_gelu(h: Array, xp: Namespace) -> Array:
-    return sigmoid(1.702 * h, xp) + 1.702 * h * d_sigmoid(1.702 * h, xp)
+    return d_scaled_silu(h, xp, 1.702)
 
 
 def _tanh_argument(h: Array, xp: Namespace) -> tuple[Array, Array]:
@@ -109,4 +117,5 @@ def d_mish(h: Array, xp: Namespace) -> Array:
     low, high = e * (e + 2) + 2, 1 + 2 * e + 2 * e * e
     t = xp.where(h <= 0, e * (e + 2) / low, (1 + 2 * e) / high)
     # d/dh tanh(log(1 + z)) = 4 z (1 + z) / (z**2 + 2 z + 2)**2
-    return t + h * xp.where(h <= 0, 4 * e * (1 + e) / (low * low), 4 * e * e * (1 + e) / (high * high))
+    slope = xp.where(h <= 0, 4 * e * (1 + e) / (low * low), 4 * e * e * (1 + e) / (high * high))
+    return t + limited(h, xp, -FAR, FAR) * slope

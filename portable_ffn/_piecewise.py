@@ -13,13 +13,13 @@ def minus_abs(h: Array, xp: Namespace) -> Array:
 
 
 def step(h: Array, xp: Namespace, low: float = 0.0, high: float = 1.0) -> Array:
-    """`low` up to and including 0, `high` above."""
-    return xp.where(h <= 0, low, high * xp.ones_like(h))
+    """`low` up to and including 0, `high` above, NaN passed on."""
+    return xp.where(h <= 0, low, xp.where(h > 0, high, h))
 
 
 def between(h: Array, xp: Namespace, low: float, high: float) -> Array:
-    """1 inside (low, high), 0 elsewhere."""
-    return xp.where(h <= low, 0.0, xp.where(h >= high, 0.0, xp.ones_like(h)))
+    """1 inside (low, high), 0 outside, NaN passed on."""
+    return xp.where(h <= low, 0.0, xp.where(h >= high, 0.0, xp.where(h < high, 1.0, h)))
 
 
 def limited(h: Array, xp: Namespace, low: float, high: float) -> Array:
@@ -77,7 +77,7 @@ def hard_swish(h: Array, xp: Namespace) -> Array:
 
 
 def d_hard_swish(h: Array, xp: Namespace) -> Array:
-    return hard_sigmoid(h, xp) + h * d_hard_sigmoid(h, xp)
+    return hard_sigmoid(h, xp) + limited(h, xp, -3.0, 3.0) * d_hard_sigmoid(h, xp)
 
 
 def softsign(h: Array, xp: Namespace) -> Array:

@@ -158,9 +158,14 @@ def elu(x: float, alpha: float = 1.0) -> float:
     return alpha * math.expm1(x) if x < 0.0 else x
 
 
+def beyond(x: float, right: float, left: float) -> float:
+    """`right` above 0, `left` at and below, NaN for NaN."""
+    return right if x > 0.0 else (x if x != x else left)
+
+
 def elu_slope(x: float, alpha: float = 1.0) -> float:
     """1 above 0, alpha exp(x) at and below."""
-    return alpha * math.exp(x) if x <= 0.0 else 1.0
+    return beyond(x, 1.0, alpha * math.exp(min(x, 0.0)))
 
 
 def within(x: float, low: float, high: float, slope: float = 1.0) -> float:
@@ -169,7 +174,7 @@ def within(x: float, low: float, high: float, slope: float = 1.0) -> float:
 
 
 FORMULAS: dict[str, Formula] = {
-    "relu": Formula(lambda x: max(x, 0.0), lambda x: within(x, 0.0, math.inf)),  # Nair and Hinton 2010
+    "relu": Formula(lambda x: max(x, 0.0), lambda x: beyond(x, 1.0, 0.0)),  # Nair and Hinton 2010
     "relu2": Formula(lambda x: max(x, 0.0) * max(x, 0.0), lambda x: 2.0 * max(x, 0.0), 1),  # So et al. 2021
     "relu6": Formula(lambda x: clamp(x, 0.0, 6.0), lambda x: within(x, 0.0, 6.0)),  # Krizhevsky 2010
     "gelu": Formula(gelu, gelu_slope, 4, 5, 1),
@@ -185,7 +190,7 @@ FORMULAS: dict[str, Formula] = {
     "hard_swish": Formula(lambda x: x * hard_sigmoid(x), hard_swish_slope, 3, 1, 1),
     "hard_sigmoid": Formula(hard_sigmoid, lambda x: within(x, -3.0, 3.0, 1.0 / 6.0), 3, 1, 0),
     "mish": Formula(mish, mish_slope, 4, 2, 1),
-    "leaky_relu": Formula(lambda x: x if x > 0.0 else 0.01 * x, lambda x: 1.0 if x > 0.0 else 0.01, 1),
+    "leaky_relu": Formula(lambda x: x if x > 0.0 else 0.01 * x, lambda x: beyond(x, 1.0, 0.01), 1),
     "elu": Formula(elu, elu_slope, 3, 1, 0),
     "selu": Formula(
         lambda x: SELU_SCALE * elu(x, SELU_ALPHA), lambda x: SELU_SCALE * elu_slope(x, SELU_ALPHA), 4, 2, 0
