@@ -53,12 +53,3 @@ def forward(x: Array, weights: Weights, activation: Activation, drop: Callable[[
         return feed_forward(x, *weights, activation=activation)
     h = hidden(x, weights.W1, weights.b1, weights.V, weights.c, activation=activation)
     return hidden(drop(h), weights.W2, weights.b2, activation="identity")
-
-
-def describe(weights: Weights, activation: Activation, dropout: float) -> str:
-    """The settings of a module, for its repr."""
-    bias = any(array is not None for array in (weights.b1, weights.b2, weights.c))
-    return (
-        f"d_model={weights.d_model}, d_ff={weights.d_ff}, activation={activation!r}, gated={weights.gated}, "
-        f"bias={bias}, dropout={dropout}"
-    )

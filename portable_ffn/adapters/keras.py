@@ -52,6 +52,8 @@ class FeedForward(keras.layers.Layer):  # type: ignore[misc]
     Vaswani et al. 2017, Attention Is All You Need, section 3.3; Shazeer 2020, GLU Variants Improve Transformer.
     """
 
+    W1 = b1 = W2 = b2 = V = c = None
+
     def __init__(
         self,
         d_model: int,

@@ -6,7 +6,7 @@ from typing import Any
 from portable_ffn._typing import Activation, DType
 from portable_ffn._weights import Weights
 from portable_ffn.adapters._missing import missing
-from portable_ffn.adapters._module import LAYERS, check_settings, check_weights, describe, forward, shapes
+from portable_ffn.adapters._module import LAYERS, check_settings, check_weights, forward, shapes
 
 try:
     import torch
@@ -131,7 +131,13 @@ class FeedForward(torch.nn.Module):
 
     def extra_repr(self) -> str:
         """The settings, as they were given."""
-        return describe(self.weights, self.activation, self.dropout)
+        weights = self.weights
+        bias = any(b is not None for b in (self.b1, self.b2, self.c))
+        activation = "" if isinstance(self.activation, torch.nn.Module) else f"activation={self.activation!r}, "
+        return (
+            f"d_model={weights.d_model}, d_ff={weights.d_ff}, {activation}gated={weights.gated}, bias={bias}, "
+            f"dropout={self.dropout}"
+        )
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
