@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ._bound import Computed, Elementwise, activated, roundoff, settle, times
-from ._formulas import FORMULAS, Formula, Scalar, clamp, scaled_silu, scaled_silu_slope, within
+from ._formulas import FORMULAS, Formula, Scalar
 from ._numbers import Array, Floating
+from ._scalars import clamp, scaled_silu, scaled_silu_slope, within
 
 
 def on_array(scalar: Scalar) -> Callable[[Array], Array]:
