@@ -23,6 +23,7 @@ FLOORS = {
     "_transfer": 0,
     "_weights": 0,
     "_namespace": 1,
+    "_jax": 1,
     "_mlx": 1,
     "_validate": 1,
     "_erf": 1,
