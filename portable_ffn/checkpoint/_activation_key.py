@@ -21,7 +21,6 @@ class Named(NamedTuple):
     key: str
     value: str
     ours: str | None
-    gated: bool | None
     fit: int
 
 
@@ -38,10 +37,10 @@ def _read(key: str, value: str, fit: int) -> Named:
     if word.startswith("gated-"):
         inner = word.removeprefix("gated-")
         # "gated-gelu" of T5 v1.1 is the tanh form (t5x's own jax.nn.gelu; the library says gelu_new).
-        return Named(key, value, "gelu_tanh" if inner == "gelu" else ours(inner), True, fit)
+        return Named(key, value, "gelu_tanh" if inner == "gelu" else ours(inner), fit)
     if word in GATED_WORDS:
-        return Named(key, value, GATED_WORDS[word], True, fit)
-    return Named(key, value, ours(value), None, fit)
+        return Named(key, value, GATED_WORDS[word], fit)
+    return Named(key, value, ours(value), fit)
 
 
 def named_activations(scope: Scope, path: str) -> list[Named]:

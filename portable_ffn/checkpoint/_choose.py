@@ -23,8 +23,7 @@ class Chosen(NamedTuple):
 
 
 def choose_activation(
-    scope: Scope, path: str, family: Otherwise, named: Sequence[Named], given: Any, layer: int, *,
-    gated: bool,
+    scope: Scope, path: str, family: Otherwise, named: Sequence[Named], given: Any, layer: int,
 ) -> Chosen:
     """The activation, or `Undecided` where nothing names it or two keys disagree."""
     if given is not None:

@@ -4,19 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from portable_ffn.checkpoint._activation_key import named_activations
-from portable_ffn.checkpoint._candidates import Candidate, Info, is_network_path
+from portable_ffn.checkpoint._candidates import Candidate, Info
 from portable_ffn.checkpoint._choose import Chosen, choose_activation
 from portable_ffn.checkpoint._errors import CheckpointError
-from portable_ffn.checkpoint._families import Otherwise, otherwise
 from portable_ffn.checkpoint._inside import Inside, inside
-from portable_ffn.checkpoint._layout import Layout, decide_gate, decide_layout, matrix_shape, readings
-from portable_ffn.checkpoint._patterns import BRIDGES
-from portable_ffn.checkpoint._places import unwrap
+from portable_ffn.checkpoint._layout import Layout, decide_gate, decide_layout, matrix_shape
+from portable_ffn.checkpoint._question import Question
 from portable_ffn.checkpoint._recipe import Part, Recipe
-from portable_ffn.checkpoint._scope import Scope, scope_of
 from portable_ffn.checkpoint._sizes import check_sizes
-from portable_ffn.checkpoint._surveyed import SURVEYED
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,56 +35,6 @@ class Read:
     evidence: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A candidate with all that is known about it."""
-
-    found: Candidate
-    scope: Scope
-    family: Otherwise
-    surveyed: bool
-    path: str
-
-    @property
-    def is_expert(self) -> bool:
-        """Whether the network is one of several that a router chooses from, or stands beside them."""
-        parts = self.path.split(".")
-        return any(part.startswith(("expert", "shared_expert", "share_expert")) for part in parts)
-
-
-def ask(found: Candidate, config: Mapping[str, Any]) -> Question:
-    """A candidate in the light of its config."""
-    path = unwrap(found.parent)
-    root = Scope((config,), ())
-    outer = otherwise(root, path)
-    scope = root if outer.root else scope_of(config, path, outer.words)
-    family = otherwise(scope, path)
-    if family.packed and path.endswith("experts.mlp"):
-        found = found._replace(stacked=True)
-    surveyed = any(model_type in SURVEYED for model_type in scope.model_types)
-    return Question(found, scope, family, surveyed, path)
-
-
-def acceptable(question: Question, tensors: Mapping[str, Info]) -> bool:
-    """Whether names as general as these are enough here."""
-    found = question.found
-    parts = question.path.split(".")
-    if question.family.ignore or any("router" in part for part in parts):
-        return False
-    if "norm" in parts[-1] and not question.family.accept:
-        return False
-    if any(word in part for part in parts for word in BRIDGES):
-        w1, w2 = (matrix_shape(tensors[key], found.stacked) for key in (found.W1, found.W2))
-        if not any(readings(w1, w2, found.V is not None, _groups(question))):
-            return False
-    if not found.pattern.generic or question.family.accept:
-        return True
-    if found.pattern.layer and found.last.isdigit():
-        w1, w2 = (matrix_shape(tensors[key], found.stacked) for key in (found.W1, found.W2))
-        return w1[0] == w2[1]
-    return is_network_path(question.path)
-
-
 def decide(
     question: Question, tensors: Mapping[str, Info], facts: Facts, layer: int, expert: int | None = None,
     adapter: int | None = None,
@@ -99,25 +44,25 @@ def decide(
     Raises `Undecided` where an argument has to settle something, CheckpointError where the tensors contradict each
     other, the config or the facts.
     """
-    found, scope, family = question.found, question.scope, question.family
+    found, (scope, family, surveyed, named), groups = question.found, question.said, question.groups
     packed = _packed(question, tensors)
-    groups = _groups(question)
     shapes = _shapes(found, tensors, packed)
     b1, b2, c = (_bias(found, key, tensors) for key in (found.W1, found.W2, found.V))
     lengths = (_length(b1, tensors), _length(b2, tensors))
-    layout = decide_layout(found, tensors, family, question.surveyed, scope, facts.layout, groups, shapes, lengths)
+    layout = decide_layout(found, tensors, family, surveyed, scope, facts.layout, groups, shapes, lengths)
     if found.V is not None and matrix_shape(tensors[found.V], found.stacked and not packed) != matrix_shape(
             tensors[found.W1], found.stacked and not packed):
         raise CheckpointError(f"{found.V} must have the shape of {found.W1}, {tensors[found.W1].shape}, "
                               f"got {tensors[found.V].shape}")
+    if _length(c, tensors) not in (None, layout.d_ff):
+        raise CheckpointError(f"{c} must have length {layout.d_ff}, that of the hidden layer, got {_length(c, tensors)}")
     evidence = [f"names: {found.pattern.W1}, {found.pattern.V or '-'}, {found.pattern.W2}", layout.reason]
     halves: tuple[str | None, str | None] = (None, None)
     if layout.fused:
-        halves, why = decide_gate(found, family, question.surveyed, scope, facts.gate)
+        halves, why = decide_gate(found, family, surveyed, scope, facts.gate)
         evidence.append(why)
     chosen = choose_activation(
-        scope, question.path, family, named_activations(scope, question.path), facts.activation, layer,
-        gated=layout.fused or found.V is not None)
+        scope, question.path, family, named, facts.activation, layer)
     evidence.append(chosen.reason)
     within = inside(found, tensors, family, scope, chosen, adapter)
     evidence += within.evidence
@@ -151,15 +96,6 @@ def _packed(question: Question, tensors: Mapping[str, Info]) -> int:
     if not isinstance(count, int) or count < 1 or tensors[found.W2].shape[0] % count:
         raise CheckpointError(f"{found.W2} packs experts, and the config must name their number; it doesn't")
     return count
-
-
-def _groups(question: Question) -> tuple[int, int]:
-    """The groups of both matrices of a grouped 1 x 1 convolution."""
-    keys = question.family.groups
-    if keys is None or question.found.stacked:
-        return 1, 1
-    g1, g2 = (question.scope.get(key) for key in keys)
-    return int(g1 or 1), int(g2 or 1)
 
 
 def _shapes(found: Candidate, tensors: Mapping[str, Info], packed: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -7,7 +7,6 @@ numerically with these rows.
 """
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
 
 from portable_ffn.checkpoint._scope import Scope
@@ -49,7 +48,7 @@ class Norm(NamedTuple):
 
 
 class Otherwise(NamedTuple):
-    """One row: for `models` (model types; "" for any), where `where` is found in the layer's path."""
+    """One row: for `models` (model types), where `where` is found in the layer's path."""
 
     models: str
     where: str = ""
@@ -191,18 +190,13 @@ FAMILIES = (
 )
 
 
-@lru_cache(maxsize=4096)
-def _rows(models: tuple[str, ...], path: str) -> tuple[Otherwise, ...]:
-    """The rows that apply, in the table's order."""
-    named = frozenset(models)
-    return tuple(row for row in FAMILIES
-                 if (not row.models or named & frozenset(row.models.split())) and re.search(row.where, path))
-
-
 def otherwise(scope: Scope, path: str) -> Otherwise:
     """What the rows that apply to a layer say together; where two say something, the later one counts."""
     merged: dict[str, object] = {}
-    for row in _rows(scope.model_types, path):
+    named = frozenset(scope.model_types)
+    for row in FAMILIES:
+        if named.isdisjoint(row.models.split()) or not re.search(row.where, path):
+            continue
         for field, value in row._asdict().items():
             if field not in ("models", "where") and value != Otherwise._field_defaults[field]:
                 merged[field] = value

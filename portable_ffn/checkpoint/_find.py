@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from portable_ffn.checkpoint._candidates import candidates
-from portable_ffn.checkpoint._decide import Facts, Question, Read, acceptable, ask, count_experts, decide
+from portable_ffn.checkpoint._decide import Facts, Read, count_experts, decide
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._inside import adapters, unexplained
 from portable_ffn.checkpoint._own import is_own, read_own
 from portable_ffn.checkpoint._placement import Placement, placement
 from portable_ffn.checkpoint._places import in_a_stack, layer_numbers, natural, shape, stack_of
+from portable_ffn.checkpoint._question import Question, Said, acceptable, ask
 from portable_ffn.checkpoint._store import Store, TensorInfo
 
 
@@ -29,7 +30,8 @@ def entries(store: Store, facts: Facts) -> list[Entry]:
     """All feed-forward layers of a checkpoint, in the order of stacks and layers."""
     if is_own(store):
         return [_own(store, facts)]
-    asked = [ask(found, store.config) for found in candidates(store.logical)]
+    known: dict[str, Said] = {}
+    asked = [ask(found, store.config, known) for found in candidates(store.logical)]
     asked = [question for question in asked if acceptable(question, store.logical)]
     layered = [question for question in asked if in_a_stack(question.path)]
     # Networks outside any stack (projectors, heads) only where the file holds nothing else.
