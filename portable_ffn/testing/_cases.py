@@ -3,7 +3,7 @@
 A row builds float64 numbers from a seeded generator; what a dtype cannot hold is rounded before anybody sees it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -189,3 +189,15 @@ CASES: tuple[Case, ...] = (
     Case("a long first sum", _long_first_sum),
     Case("a long second sum", _long_second_sum),
 )
+
+
+def chosen(names: Iterable[str] | None) -> tuple[Case, ...]:
+    """The cases of these names."""
+    if names is None:
+        return CASES
+    asked = [names] if isinstance(names, str) else list(names)
+    known = [case.name for case in CASES]
+    unknown = [name for name in asked if name not in known]
+    if unknown:
+        raise ValueError(f"cases must be of {', '.join(known)}; got {', '.join(unknown)}")
+    return tuple(case for case in CASES if case.name in asked)

@@ -12,9 +12,9 @@ from portable_ffn._dtype import REAL_FLOATING, dtype_name
 from portable_ffn._typing import DType
 from portable_ffn.testing._arrays import Float64, held, take
 from portable_ffn.testing._backends import Backend
-from portable_ffn.testing._check import activation_name, said
 from portable_ffn.testing._compare import compare, shares
 from portable_ffn.testing._given import Given, random_inputs
+from portable_ffn.testing._plan import activation_name, said
 from portable_ffn.testing._report import Report, Row
 from portable_ffn.testing._select import Place, select
 

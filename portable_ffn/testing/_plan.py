@@ -1,0 +1,182 @@
+"""One network on one backend, device, dtype and case at a time, against the oracle's answers."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from portable_ffn import oracle
+from portable_ffn._dtype import dtype_name
+from portable_ffn._typing import Activation
+from portable_ffn.testing._arrays import Float64, take
+from portable_ffn.testing._backends import Backend, Function
+from portable_ffn.testing._call import ARRAYS, arrays_taken
+from portable_ffn.testing._cases import Case, Inputs, chosen
+from portable_ffn.testing._causes import Failure, explain
+from portable_ffn.testing._compare import Agreement, compare
+from portable_ffn.testing._report import Row
+from portable_ffn.testing._select import Place
+
+
+class Plan:
+    """One network, what it is meant to compute, and the oracle's answers, each computed once."""
+
+    def __init__(
+        self,
+        fn: Function,
+        activation: Activation,
+        gated: bool,
+        bias: bool,
+        d_model: int = 8,
+        d_ff: int = 32,
+        seed: int = 0,
+        cases: Iterable[str] | None = None,
+        quiet: bool = True,
+    ) -> None:
+        order = arrays_taken(fn, gated, bias)
+        meant = {"x", "W1", "W2", *(("b1", "b2") if bias else ()), *(("V",) if gated else ())}
+        meant |= {"c"} if gated and bias else set()
+        self.taken = frozenset(meant & set(order))
+        self.fn = _positional(fn, order)
+        self.activation, self.gated = activation, gated
+        self.sizes, self.seed = (d_model, d_ff), seed
+        # A network in plain NumPy warns of an infinity that it was given: that is no fault of its.
+        self.errors: Literal["ignore", "warn"] = "ignore" if quiet else "warn"
+        self.cases = chosen(cases)
+        self.answers: dict[tuple[str, str, str], tuple[Inputs, Float64, Float64]] = {}
+        # An unknown activation is told once, and not by every row.
+        oracle.feed_forward([0.0], [[0.0]], None, [[0.0]], None, [[0.0]] if gated else None, activation=activation)
+
+    def rows(self, places: Iterable[Place], progress: Callable[[Row], object] | None = None) -> Iterator[Row]:
+        """Every row of these places."""
+        for place in places:
+            # One wrapped function for all cases of a place: a compiled one keeps what it has compiled.
+            with place.backend.inside():
+                wrapped = place.backend.wrap(self.fn)
+            for dtype in place.dtypes:
+                for case in self.cases:
+                    if case.first or not place.backend.slow:
+                        row = self.row(wrapped, place.backend, place.device, dtype, case)
+                        if progress is not None:
+                            progress(row)
+                        yield row
+
+    def row(self, wrapped: Function, backend: Backend, device: str, dtype: str, case: Case) -> Row:
+        """One row."""
+        inputs = self.answer(case, dtype, dtype)[0]
+        fill = self._filler(backend.name, device, dtype, case.name)
+        with backend.inside(), np.errstate(all=self.errors):
+            arrays = _placed(backend, device, dtype, case, inputs)
+            served = dtype_name(arrays[0].dtype)
+            try:
+                got = wrapped(*arrays)
+            except Exception as error:
+                return fill("error", np.nan, message=said(error))
+            _, expected, bound = self.answer(case, dtype, served)
+            try:
+                found = compare(
+                    got, arrays[0], expected, bound, dtype=served, device=device, valueless=backend.valueless
+                )
+            except Exception as error:  # a lazy library computes here, and raises what it has to say
+                return fill("error", np.nan, message=said(error))
+            written = "" if backend.valueless else _written(arrays, inputs, served, dtype)
+        if found.fault or written:
+            fault = "; ".join(filter(None, (found.fault, written)))
+            cause = self._cause(case, inputs, found, got, dtype, expected, bound)
+            return fill("fail", found.worst, cause, fault)
+        if served != dtype:
+            why = f"{dtype} served as {served}: {backend.library} as configured holds no {dtype}"
+            return fill("gap", found.worst, f"{dtype} served as {served}", why)
+        return fill("pass", found.worst)
+
+    def missing(self, name: str, reason: str) -> Row:
+        """The row of a backend that was asked for and can't be had."""
+        return self._filler(name, "", "", "")("error", np.nan, message=f"{name} was asked for, but {reason}")
+
+    def answer(self, case: Case, dtype: str, served: str) -> tuple[Inputs, Float64, Float64]:
+        """A case's inputs in one dtype, and the oracle's answer and bound in the dtype that it is served as."""
+        key = case.name, dtype, served
+        if key not in self.answers:
+            inputs = case.inputs(self.seed, *self.sizes, self.taken, dtype)
+            y, bound = oracle.feed_forward(inputs.x, *inputs.weights, activation=self.activation, dtype=served)
+            self.answers[key] = inputs, y, bound
+        return self.answers[key]
+
+    def _filler(self, backend: str, device: str, dtype: str, case: str) -> Callable[..., Row]:
+        """A row that lacks its outcome."""
+        bias = bool({"b1", "b2", "c"} & self.taken)
+        return partial(Row, backend, device, dtype, activation_name(self.activation), self.gated, bias, case)
+
+    def _cause(
+        self,
+        case: Case,
+        inputs: Inputs,
+        found: Agreement,
+        got: Any,
+        dtype: str,
+        expected: Float64,
+        bound: Float64,
+    ) -> str:
+        """What explains a failure."""
+        came = dtype_name(got.dtype) if hasattr(got, "dtype") else ""
+        return explain(
+            Failure(inputs.x, inputs.weights, self.activation, dtype, came, found.values, expected, bound, case.name),
+        )
+
+
+def activation_name(activation: Activation) -> str:
+    """An activation in a word: its name, a gate's repr, a function's own name."""
+    if isinstance(activation, str):
+        return activation
+    if hasattr(activation, "gate"):
+        return repr(activation)
+    return str(getattr(activation, "name", None) or getattr(activation, "__name__", None) or type(activation).__name__)
+
+
+def _positional(fn: Function, order: tuple[str, ...]) -> Function:
+    """The network as a function of all seven arrays, called with those that it takes."""
+    places = [ARRAYS.index(name) for name in order]
+
+    def network(*arrays: Any) -> Any:
+        return fn(*[arrays[place] for place in places])
+
+    return network
+
+
+def _placed(backend: Backend, device: str, dtype: str, case: Case, inputs: Inputs) -> list[Any]:
+    """The inputs as arrays of the backend, lying in memory as the case says; None where None."""
+    x = np.repeat(inputs.x, 2, axis=-1) if case.strided else inputs.x
+    placed = backend.put(x, dtype, device)
+    arrays = [placed[..., ::2] if case.strided else placed]
+    for values in inputs.weights:
+        if values is None:
+            arrays.append(None)
+        elif case.transposed and values.ndim == 2:
+            arrays.append(backend.put(values.T, dtype, device).T)
+        else:
+            arrays.append(backend.put(values, dtype, device))
+    if case.read_only and backend.library == "numpy":
+        for array in arrays:
+            if array is not None:
+                array.flags.writeable = False
+    return arrays
+
+
+def _written(arrays: list[Any], inputs: Inputs, served: str, dtype: str) -> str:
+    """Which of the caller's arrays the network has written to."""
+    if served != dtype:
+        return ""
+    before = (inputs.x, *inputs.weights)
+    changed = [
+        name
+        for name, array, values in zip(ARRAYS, arrays, before, strict=True)
+        if array is not None and values is not None and not np.array_equal(take(array), values, equal_nan=True)
+    ]
+    return f"the caller's arrays must not be written to, but {', '.join(changed)} changed" if changed else ""
+
+
+def said(error: Exception) -> str:
+    """An error in its own words."""
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
