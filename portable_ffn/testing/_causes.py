@@ -1,0 +1,64 @@
+"""What explains a difference: one literal table of hypotheses, tried with the oracle."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from portable_ffn.testing import _hypotheses as formula
+from portable_ffn.testing import _roundings as arithmetic
+from portable_ffn.testing._failure import Answer, Failure
+
+__all__ = ["Cause", "Failure", "causes", "explain"]
+
+
+class Cause(NamedTuple):
+    """A fault that explains an answer; `rest` is what it leaves unexplained, 0 for nothing and at most 1."""
+
+    says: str
+    rest: float
+
+
+FORMULA: tuple[Callable[[Failure], Iterator[tuple[str, Answer]]], ...] = (
+    formula.another_activation,
+    formula.another_clamp,
+    formula.another_branch,
+    formula.transposed,
+    formula.another_bias,
+    formula.another_place,
+    formula.residual,
+    formula.norm_inside,
+    formula.another_order,
+    formula.truncated,
+)
+ARITHMETIC: tuple[Callable[[Failure], Iterator[tuple[str, float]]], ...] = (
+    arithmetic.another_dtype,
+    arithmetic.hidden_nan,
+    arithmetic.scaled,
+    arithmetic.coarse_products,
+    arithmetic.narrow_sums,
+)
+
+
+def causes(failure: Failure) -> list[Cause]:
+    """The faults that explain an answer within the bound, best first; those of the arithmetic where no other does."""
+    if failure.got is None:
+        return []
+    with np.errstate(all="ignore"):  # a faulty formula may overflow where the right one does not
+        found = [Cause(*told) for kind in ARITHMETIC for told in kind(failure)]
+        for formula_of in FORMULA:
+            for says, answer in formula_of(failure):
+                rest = failure.worst(answer)
+                if rest <= 1.0 and _matters(failure, answer):
+                    found.append(Cause(says, rest))
+    return sorted(found, key=lambda cause: cause.rest)
+
+
+def _matters(failure: Failure, answer: Answer) -> bool:
+    """Whether the faulty answer itself is outside the bound: a fault that makes no difference explains nothing."""
+    return failure._replace(got=answer[0]).worst((failure.expected, failure.bound)) > 1.0
+
+
+def explain(failure: Failure, at_most: int = 3) -> str:
+    """The causes in words, best first; "" where nothing in the table explains the answer."""
+    return "; or ".join(dict.fromkeys(cause.says for cause in causes(failure)[:at_most]))
