@@ -91,9 +91,10 @@ def _gate(fixed: Clip | Softcap | TopK, base: Callable[[], Chosen], scope: Scope
         return Chosen(TopKGate(share, base().activation), f"activation: Gaussian top-k by {fixed.sparsity}")
     limit, alpha = _number(scope, fixed.limit, layer), _number(scope, fixed.alpha, layer)
     # No list, or 0 in it: no clamp.
-    if not limit and alpha in (None, 1.0) and not fixed.offset:
+    alpha = fixed.alpha_else if alpha is None else alpha
+    if not limit and alpha == 1.0 and not fixed.offset:
         return base()
-    gate = ClippedGate(limit or None, 1.0 if alpha is None else alpha, fixed.offset, fixed.clip)  # type: ignore[arg-type]
+    gate = ClippedGate(limit or None, alpha, fixed.offset, fixed.clip)  # type: ignore[arg-type]
     return Chosen(gate, f"activation: clamped, by {fixed.limit}")
 
 

@@ -15,12 +15,16 @@ Eps = float | str
 
 
 class Clip(NamedTuple):
-    """Clamps of a gate: numbers, or the config keys that hold them. A list in the config has one number a layer."""
+    """Clamps of a gate: numbers, or the config keys that hold them. A list in the config has one number a layer.
+
+    `alpha_else` is alpha where the config has no such key.
+    """
 
     limit: float | str
     alpha: float | str = 1.0
     offset: float = 0.0
     clip: str = "before"
+    alpha_else: float = 1.0
 
 
 class Softcap(NamedTuple):
@@ -87,7 +91,8 @@ class Switch(NamedTuple):
 
 
 _CLIP = Clip("swiglu_limit")
-_GPT_OSS = Clip("swiglu_limit", "swiglu_alpha", 1.0)
+# GPT-OSS as OpenAI released it has no swiglu_alpha in its config: the model's code fixes 1.702.
+_GPT_OSS = Clip("swiglu_limit", "swiglu_alpha", 1.0, alpha_else=1.702)
 
 FAMILIES = (
     # Activations that the code fixes whatever the config says.
