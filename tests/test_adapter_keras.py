@@ -157,7 +157,10 @@ def run(program, backend, folder):
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("backend", ["numpy", "torch", "jax"])
+@pytest.mark.parametrize(
+    "backend",
+    ["numpy", pytest.param("torch", marks=pytest.mark.slow), pytest.param("jax", marks=pytest.mark.slow)],
+)
 def test_predicts_saves_and_loads(backend, tmp_path):
     if find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")
