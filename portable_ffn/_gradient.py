@@ -10,6 +10,7 @@ from typing import Any
 
 from portable_ffn._dtype import COMPUTABLE, LOW_PRECISION, dtype_name, is_real_floating, refuse_dtype
 from portable_ffn._feed_forward import affine, feed_forward, validated
+from portable_ffn._library import not_an_array
 from portable_ffn._namespace import Library, astype, explain_devices, library, one_library, result_dtype
 from portable_ffn._native import NATIVE
 from portable_ffn._resolve import resolve
@@ -56,10 +57,9 @@ def feed_forward_vjp(
     y : array, shape (..., d_model)
         As `feed_forward` returns it.
     pullback : callable
-        `pullback(dy) -> (dx, Weights)` for dy of y's shape, library and device; its dtype is cast. Each gradient has
-        the shape and dtype of its argument (the dtype of y where that is an integer), and is None where that is None.
-        It may be called again and again. It keeps the arguments, and little or nothing of the hidden layer, which it
-        computes anew: the arguments must not be written to before its last call.
+        `pullback(dy) -> (dx, Weights)` for dy of y's shape, library and device, in any dtype. Each gradient has the
+        shape and dtype of its argument (y's where that is an integer), and is None where that is None. It may be
+        called again and again; until the last time the arguments must not be written to, since it keeps these.
 
     Raises
     ------
@@ -72,8 +72,8 @@ def feed_forward_vjp(
     Notes
     -----
     At a corner of the activation the derivative is that of the left side: 0 for relu at 0. Sums over the tokens are
-    made in float32 at least. NumPy works in blocks of rows: beside the results it takes memory for the hidden layer of
-    some of the tokens (at most 64 MiB kept from y to the pullback), however many there are.
+    made in float32 at least. NumPy works in blocks of rows: whatever the number of tokens, the pullback keeps at most
+    64 MiB of the hidden layer, and computes the rest anew.
 
     References
     ----------
@@ -134,6 +134,8 @@ class Pullback:
 
     def _check(self, dy: Array) -> None:
         """Raise unless dy can be the gradient of y."""
+        if dy is None:
+            raise not_an_array("dy", dy)
         try:
             one_library(("x", "dy"), (self.arrays[0], dy))
         except (TypeError, ValueError) as error:
@@ -188,9 +190,8 @@ def _over_tokens(a: Array, b: Array, xp: Namespace) -> Array:
 def _sum_of_tokens(d: Array, xp: Namespace) -> Array:
     """D summed over all leading axes, in float32 at least."""
     leading = tuple(range(d.ndim - 1))
-    if not leading:
-        return d
-    return xp.sum(astype(d, xp.float32, xp) if dtype_name(d.dtype) in LOW_PRECISION else d, axis=leading)
+    wide = astype(d, xp.float32, xp) if dtype_name(d.dtype) in LOW_PRECISION else d
+    return xp.sum(wide, axis=leading) if leading else d
 
 
 def _narrowed(d: Array | None, array: Array | None, dtype: DType, xp: Namespace) -> Array | None:

@@ -46,7 +46,11 @@ def forward(arrays: tuple[Array, ...], act: Resolved, dtype: Any, computing: Any
 
 
 def gradients(
-    arrays: tuple[Array, ...], act: Resolved, computing: Any, dy: Array, kept: Any = None,
+    arrays: tuple[Array, ...],
+    act: Resolved,
+    computing: Any,
+    dy: Array,
+    kept: Any = None,
 ) -> tuple[Array | None, ...] | None:
     """The gradients of all seven arguments; None for an activation of the user's, which may look at whole arrays."""
     if not _by_tiles(act):
@@ -58,7 +62,7 @@ def gradients(
     x, dx_rows, dy = _rows(x), _rows(dx), _rows(dy)
     tokens, d_ff = len(x), len(W2)
     held = 2 if V is None else 3
-    rows = block_rows(tokens, d_ff * held * computing.itemsize) if kept is None else tokens
+    rows = tokens if kept is not None else max(1, block_rows(tokens, d_ff * held * computing.itemsize))
     if kept is None:
         buffers = [np.empty((rows, d_ff), computing) for _ in range(held)]
     for start, stop in blocks(tokens, rows):
