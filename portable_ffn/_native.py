@@ -15,11 +15,16 @@ Row = Callable[..., Any]
 def _numpy(*network: Any) -> Any:
     from portable_ffn._native_numpy import network as row
 
-    NATIVE["numpy"] = row
     return row(*network)
 
 
-NATIVE: dict[str, Row] = {"numpy": _numpy}
+def _torch(*network: Any) -> Any:
+    from portable_ffn._native_torch import network as row
+
+    return row(*network)
+
+
+NATIVE: dict[str, Row] = {"numpy": _numpy, "torch": _torch}
 
 
 @contextmanager

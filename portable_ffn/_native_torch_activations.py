@@ -1,0 +1,98 @@
+"""PyTorch's own activations, where they have the values of our formulas: recorded, traced, and in place.
+
+softplus is left out, since PyTorch's is linear from 20 on; so is F.hardswish wherever something may differentiate,
+since it takes the other side at the corners. F.gelu loses its tail in float32.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from portable_ffn._typing import Array
+
+Act = Callable[[Array], Array]
+
+
+def relu2(h: Array) -> Array:
+    """relu(h)**2."""
+    r = torch.relu(h)
+    return r * r
+
+
+def quick_gelu(h: Array) -> Array:
+    """H sigmoid(1.702 h)."""
+    return h * torch.sigmoid(1.702 * h)
+
+
+def erf_gelu(h: Array) -> Array:
+    """The exact GELU in four operations: inf at +inf, where the vectorised F.gelu of PyTorch 2.13 has NaN."""
+    return h * (0.5 * (1.0 + torch.erf(h * math.sqrt(0.5))))
+
+
+def gelu(h: Array) -> Array:
+    """F.gelu, but for the numbers so large that it gets them wrong on a CPU."""
+    return F.gelu(h) if _finite(h) else erf_gelu(h)
+
+
+def gelu_(h: Array) -> Array:
+    """The same in place."""
+    return F.gelu(h, out=h) if _finite(h) else h.copy_(erf_gelu(h))
+
+
+def _finite(h: Array) -> bool:
+    """Whether F.gelu is right on h: no NaN and nothing beyond 1e30, or a device where it always is."""
+    return not h.is_cpu or h.dtype is torch.float64 or not h.numel() or bool(h.detach().amax() < 1e30)
+
+
+# What autograd records: one operation each, so that no more is kept for the way back than nn.Sequential keeps.
+RECORDED: Mapping[str, Act] = {
+    "relu": torch.relu,
+    "relu2": relu2,
+    "relu6": F.relu6,
+    "gelu": gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "quick_gelu": quick_gelu,
+    "silu": F.silu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "identity": lambda h: h,
+    "leaky_relu": F.leaky_relu,
+    "elu": F.elu,
+    "selu": F.selu,
+    "mish": F.mish,
+}
+# What a compiler or a transform sees: no step depends on a value.
+TRACED: Mapping[str, Act] = {**RECORDED, "gelu": erf_gelu}
+IN_PLACE: Mapping[str, Act] = {
+    "relu": torch.relu_,
+    "relu2": lambda h: torch.relu_(h).square_(),
+    "relu6": partial(F.relu6, inplace=True),
+    "gelu": gelu_,
+    "gelu_tanh": lambda h: F.gelu(h, approximate="tanh", out=h),
+    "quick_gelu": lambda h: h.mul_(torch.sigmoid_(1.702 * h)),
+    "silu": partial(F.silu, inplace=True),
+    "sigmoid": torch.sigmoid_,
+    "tanh": torch.tanh_,
+    "identity": lambda h: h,
+    "leaky_relu": partial(F.leaky_relu, inplace=True),
+    "elu": partial(F.elu, inplace=True),
+    "selu": torch.selu_,
+    "mish": partial(F.mish, inplace=True),
+    "hard_swish": partial(F.hardswish, inplace=True),
+}
+
+
+def clipped_gate_(g: Array, u: Array, gate: Any) -> Array:
+    """The gate with clamps, into g; the linear branch u is overwritten."""
+    if gate.limit is not None:
+        u.clamp_(-gate.limit, gate.limit)
+        if gate.clip == "before":
+            g.clamp_(max=gate.limit)
+    g = F.silu(g, inplace=True) if gate.alpha == 1.0 else g.mul_(torch.sigmoid_(gate.alpha * g))
+    if gate.limit is not None and gate.clip == "after":
+        g.clamp_(max=gate.limit)
+    return g.mul_(u if gate.offset == 0.0 else u.add_(gate.offset))
