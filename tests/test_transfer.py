@@ -90,7 +90,7 @@ def test_a_dtype_alone_stays_in_the_library(library):
         moved = weights.to(dtype=dtype)
         assert library_of(moved.W1) == library_of(weights.W1)
         assert dtype_name(moved.W1.dtype) == "float32"
-    with pytest.raises(TypeError, match=r"dtype must be one that .* holds as configured, got float33; ask for another of"):
+    with pytest.raises(TypeError, match=r"dtype must be one that .* holds as configured, got float33; ask for another"):
         weights.to(dtype="float33")
 
 
