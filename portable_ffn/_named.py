@@ -24,7 +24,7 @@ def pair_through_float32(
     return tuple(astype(array, dtype, xp) for array in wide)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Named:
     """An activation that has a name.
 
@@ -35,6 +35,9 @@ class Named:
     name: str
     value: Formula
     slope: Formula
+
+    def __repr__(self) -> str:
+        return f"ACTIVATIONS[{self.name!r}]"
 
     def __call__(self, x: Array) -> Array:
         """The activation of x."""

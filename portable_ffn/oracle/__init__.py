@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ._bound import LAMBDA, affine
-from ._formulas import ACTIVATIONS, DERIVATIVES
-from ._gradient import gradients, narrowed
-from ._network import layer
-from ._numbers import Array, unit_roundoff
-from ._operands import operands
+from portable_ffn.oracle._bound import LAMBDA, affine
+from portable_ffn.oracle._formulas import ACTIVATIONS, DERIVATIVES
+from portable_ffn.oracle._gradient import gradients, narrowed
+from portable_ffn.oracle._network import layer
+from portable_ffn.oracle._numbers import Array, unit_roundoff
+from portable_ffn.oracle._operands import operands
 
 __all__ = ["ACTIVATIONS", "DERIVATIVES", "LAMBDA", "feed_forward", "hidden", "unit_roundoff", "vjp"]
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._numbers import FLOATING, Array, Floating, Mask
+from portable_ffn.oracle._numbers import FLOATING, Array, Floating, Mask
 
 # Higham and Mary 2019, section 3: if roundings are independent with mean zero, a sum of n products errs by at most
 # lambda sqrt(n) u |x||W|, the more surely the larger lambda. The worst that 10**7 products of NumPy, PyTorch, JAX and

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ._scalars import (
+from portable_ffn.oracle._scalars import (
     LAPLACE_MU,
     LAPLACE_SIGMA,
     QUICK,

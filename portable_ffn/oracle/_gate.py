@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ._bound import Computed, Elementwise, activated, roundoff, settle, times
-from ._formulas import FORMULAS, Formula, Scalar
-from ._numbers import Array, Floating
-from ._scalars import clamp, scaled_silu, scaled_silu_slope, within
+from portable_ffn.oracle._bound import Computed, Elementwise, activated, roundoff, settle, times
+from portable_ffn.oracle._formulas import FORMULAS, Formula, Scalar
+from portable_ffn.oracle._numbers import Array, Floating
+from portable_ffn.oracle._scalars import clamp, scaled_silu, scaled_silu_slope, within
 
 
 def on_array(scalar: Scalar) -> Callable[[Array], Array]:

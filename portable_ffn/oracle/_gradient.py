@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from ._bound import Computed, Elementwise, activated, affine, reach, roundoff, settle, times
-from ._gate import factors, free_gate, moved_by
-from ._numbers import FLOATING, Floating
+from portable_ffn.oracle._bound import Computed, Elementwise, activated, affine, reach, roundoff, settle, times
+from portable_ffn.oracle._gate import factors, free_gate, moved_by
+from portable_ffn.oracle._numbers import FLOATING, Floating
 
 Gradients = dict[str, Computed]
 

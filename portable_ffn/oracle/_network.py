@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ._bound import Computed, affine
-from ._gate import combined
-from ._numbers import Floating
+from portable_ffn.oracle._bound import Computed, affine
+from portable_ffn.oracle._gate import combined
+from portable_ffn.oracle._numbers import Floating
 
 
 def layer(given: dict[str, Computed], activation: Any, dtype: Floating) -> Computed:

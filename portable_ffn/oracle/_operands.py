@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._bound import Computed
-from ._numbers import FLOATING, Array, Floating, cast_error, dtype_name, promoted, widen
+from portable_ffn.oracle._bound import Computed
+from portable_ffn.oracle._numbers import FLOATING, Array, Floating, cast_error, dtype_name, promoted, widen
 
 
 class Operands(NamedTuple):
