@@ -72,4 +72,5 @@ def check(
     rows = [plan.missing(name, reason) for name, reason in selection.missing.items()]
     rows += plan.rows(selection.places, progress)
     versions = {place.backend.library: place.backend.version() for place in selection.places}
-    return Report(tuple(rows), versions, selection.absent)
+    look = plan.look({dtype for place in selection.places for dtype in place.dtypes})
+    return Report(tuple(rows), versions, selection.absent, (look,))

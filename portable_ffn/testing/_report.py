@@ -6,7 +6,12 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from portable_ffn.testing._example import Example
+
+if TYPE_CHECKING:
+    from portable_ffn.testing._visible import Look, Sight
 
 Status = Literal["pass", "fail", "gap", "error"]
 
@@ -28,6 +33,8 @@ class Row:
         What explains the difference, empty where nothing does or nothing has to.
     message : str
         What must hold, what came, and where.
+    example : Example or None
+        The smallest input that shows a value outside the bound.
     """
 
     backend: str
@@ -41,6 +48,7 @@ class Row:
     worst: float
     cause: str = ""
     message: str = ""
+    example: Example | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +62,14 @@ class Report:
         Library -> version.
     absent : dict
         Backend -> why it was not run.
+    looks : tuple of Look
+        The networks as they were looked at, from which `sights` says what can't be seen.
     """
 
     rows: tuple[Row, ...]
     versions: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
+    looks: tuple["Look", ...] = field(default=(), repr=False)
 
     @property
     def passed(self) -> bool:
@@ -75,14 +86,29 @@ class Report:
         if not self.passed:
             raise AssertionError(str(self))
 
-    def to_json(self) -> str:
-        """One JSON document: passed, rows, versions, absent.
+    def sights(self) -> tuple["Sight", ...]:
+        """For each network and dtype, how far each fault of the table of causes moves an answer over its bound."""
+        from portable_ffn.testing._visible import sights
 
-        `worst` is null where no values were compared, and the string "inf" where a NaN or an infinity is out of place.
+        return sights(self.looks)
+
+    def to_json(self) -> str:
+        """One JSON document: passed, rows, versions, absent, unseen.
+
+        A number is null where it is NaN, and the string "inf" or "-inf" where it is infinite: `worst` is null where no
+        values were compared, "inf" where a NaN or an infinity is out of place. `unseen` lists for each network and
+        dtype the faults that can't be seen there, with their effect in units of the bound.
         """
-        rows = [{**asdict(row), "worst": _json_number(row.worst)} for row in self.rows]
+        rows = [json_numbers(asdict(row)) for row in self.rows]
+        unseen = [
+            {
+                **{name: getattr(sight, name) for name in ("activation", "gated", "bias", "dtype")},
+                "faults": {fault: json_numbers(sight.effects[fault]) for fault in sight.unseen},
+            }
+            for sight in self.sights()
+        ]
         content = {"passed": self.passed, "rows": rows, "versions": self.versions, "absent": self.absent}
-        return json.dumps(content, indent=1, allow_nan=False)
+        return json.dumps({**content, "unseen": unseen}, indent=1, allow_nan=False)
 
     def to_html(self, path: str | Path) -> None:
         """Write one page, complete in itself, that shows where to look."""
@@ -109,6 +135,10 @@ class Report:
         more = len(self.failures()) - _SHOWN
         if more > 0:
             lines.append(f"... and {more} rows more")
+        if self.looks:
+            from portable_ffn.testing._visible import told
+
+            lines += told(self.looks)
         lines.append(self._last())
         return "\n".join(lines)
 
@@ -149,11 +179,15 @@ def _number(worst: float) -> str:
     return "-" if math.isnan(worst) else f"{worst:.3g}"
 
 
-def _json_number(worst: float) -> float | str | None:
-    """A number that JSON has."""
-    if math.isnan(worst):
-        return None
-    return worst if math.isfinite(worst) else "inf"
+def json_numbers(value: Any) -> Any:
+    """The same with numbers that JSON has: null for NaN, a string for an infinity."""
+    if isinstance(value, dict):
+        return {key: json_numbers(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_numbers(one) for one in value]
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else str(value)
 
 
 def _verdict(rows: list[Row]) -> str:

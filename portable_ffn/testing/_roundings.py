@@ -36,47 +36,63 @@ def _goes_along(f: Failure, simulated: Float64) -> float | None:
     return 1.0 - alike if alike > 0.6 else None
 
 
+def coarse(f: Failure, bits: int) -> Float64:
+    """The answer with operands rounded to that many bits before each product."""
+    w = f.weights
+    W1, V = (None if W is None else _kept(W, bits) for W in (w.W1, w.V))
+    h, _ = oracle.hidden(_kept(f.x, bits), W1, w.b1, V, w.c, activation=f.activation, dtype=f.dtype)
+    return _kept(h, bits) @ _kept(w.W2, bits) + (0.0 if w.b2 is None else w.b2)
+
+
 def coarse_products(f: Failure) -> Explained:
     """Operands rounded to TF32's 11 significant bits, or to bfloat16's 8, before each product."""
-    if f.got is None or f.dtype not in ("float32", "float64"):
+    if f.got is None:
         return
-    for name, bits in (("TF32", 11), ("bfloat16", 8)):
-        w = f.weights
-        coarse = {k: None if w._asdict()[k] is None else _kept(w._asdict()[k], bits) for k in ("W1", "V")}
-        h, _ = oracle.hidden(
-            _kept(f.x, bits), coarse["W1"], w.b1, coarse["V"], w.c, activation=f.activation, dtype=f.dtype
-        )
-        y = _kept(h, bits) @ _kept(w.W2, bits) + (0.0 if w.b2 is None else w.b2)
+    for says, y in coarse_answers(f):
         unlike = _goes_along(f, y)
         if unlike is not None:
-            yield f"products in {name}", unlike
+            yield says, unlike
+
+
+def coarse_answers(f: Failure) -> Iterator[tuple[str, Float64]]:
+    """What coarse products give, in the dtypes whose operands they cut."""
+    if f.dtype in ("float32", "float64"):
+        for name, bits in (("TF32", 11), ("bfloat16", 8)):
+            yield f"products in {name}", coarse(f, bits)
+
+
+def narrow(f: Failure, name: str) -> Float64:
+    """The answer with each sum kept in that dtype, one term after the other."""
+    with np.errstate(all="ignore"):
+        w = f.weights
+        g = _summed(f.x, w.W1, w.b1, name)
+        u = None if w.V is None else _summed(f.x, w.V, w.c, name)
+        one = np.eye(1)
+        flat = g.reshape(-1, 1)
+        h, _ = oracle.hidden(
+            np.concatenate([flat, np.zeros_like(flat) if u is None else u.reshape(-1, 1)], axis=1),
+            np.concatenate([one, 0 * one]),
+            None,
+            None if u is None else np.concatenate([0 * one, one]),
+            activation=f.activation,
+            dtype=f.dtype,
+        )
+        return _summed(held(h.reshape(g.shape), name), w.W2, w.b2, name)
 
 
 def narrow_sums(f: Failure) -> Explained:
     """Each sum kept in half precision, one term after the other."""
     if f.got is None or f.x.size == 0:
         return
-    for name in ("float16", "bfloat16"):
-        if f.dtype not in (name, "float32"):
-            continue
-        with np.errstate(all="ignore"):
-            w = f.weights
-            g = _summed(f.x, w.W1, w.b1, name)
-            u = None if w.V is None else _summed(f.x, w.V, w.c, name)
-            one = np.eye(1)
-            flat = g.reshape(-1, 1)
-            h, _ = oracle.hidden(
-                np.concatenate([flat, np.zeros_like(flat) if u is None else u.reshape(-1, 1)], axis=1),
-                np.concatenate([one, 0 * one]),
-                None,
-                None if u is None else np.concatenate([0 * one, one]),
-                activation=f.activation,
-                dtype=f.dtype,
-            )
-            y = _summed(held(h.reshape(g.shape), name), w.W2, w.b2, name)
-        unlike = _goes_along(f, y)
+    for name in narrower_sums(f.dtype):
+        unlike = _goes_along(f, narrow(f, name))
         if unlike is not None:
             yield f"sums kept in {name}", unlike
+
+
+def narrower_sums(dtype: str) -> tuple[str, ...]:
+    """The half precisions that sums of a dtype may be kept in by mistake."""
+    return tuple(name for name in ("float16", "bfloat16") if dtype in (name, "float32"))
 
 
 def _summed(x: Float64, W: Float64, b: Float64 | None, dtype: str) -> Float64:
