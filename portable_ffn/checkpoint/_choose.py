@@ -79,30 +79,30 @@ def _gate(fixed: Clip | Softcap | TopK, base: Callable[[], Chosen], scope: Scope
     from portable_ffn._clipped_gate import ClippedGate
     from portable_ffn._gates import SoftcapGate, TopKGate
 
-    if isinstance(fixed, Softcap):
-        gate_cap, up_cap = (_number(scope, key, layer) for key in fixed)
-        if gate_cap is None or up_cap is None:
-            raise CheckpointError(f"the config must have {fixed.gate} and {fixed.up}; it hasn't")
-        return Chosen(SoftcapGate(gate_cap, up_cap), f"activation: softcapped, by {fixed.gate} and {fixed.up}")
-    if isinstance(fixed, TopK):
-        share = _number(scope, fixed.sparsity, layer)
-        if not share:
+    try:
+        if isinstance(fixed, Softcap):
+            gate_cap, up_cap = (_number(scope, key, layer) for key in fixed)
+            if gate_cap is None or up_cap is None:
+                raise CheckpointError(f"the config must have {fixed.gate} and {fixed.up}; it hasn't")
+            return Chosen(SoftcapGate(gate_cap, up_cap), f"activation: softcapped, by {fixed.gate} and {fixed.up}")
+        if isinstance(fixed, TopK):
+            share = _number(scope, fixed.sparsity, layer)
+            if not share:
+                return base()
+            return Chosen(TopKGate(share, base().activation), f"activation: Gaussian top-k by {fixed.sparsity}")
+        limit, alpha = _number(scope, fixed.limit, layer), _number(scope, fixed.alpha, layer)
+        # No list, or 0 in it: no clamp.
+        if not limit and alpha in (None, 1.0) and not fixed.offset:
             return base()
-        return Chosen(TopKGate(share, base().activation), f"activation: Gaussian top-k by {fixed.sparsity}")
-    limit, alpha = _number(scope, fixed.limit, layer), _number(scope, fixed.alpha, layer)
-    # No list, or 0 in it: no clamp.
-    alpha = fixed.alpha_else if alpha is None else alpha
-    if not limit and alpha == 1.0 and not fixed.offset:
-        return base()
-    gate = ClippedGate(limit or None, alpha, fixed.offset, fixed.clip)  # type: ignore[arg-type]
-    return Chosen(gate, f"activation: clamped, by {fixed.limit}")
+        gate = ClippedGate(limit or None, 1.0 if alpha is None else alpha, fixed.offset,
+                           "after" if fixed.clip == "after" else "before")
+        return Chosen(gate, f"activation: clamped, by {fixed.limit}")
+    except CheckpointError:
+        raise
+    except ValueError as error:
+        raise CheckpointError(f"the numbers of the gate in {scope.label} are none that it can have: {error}") from error
 
 
 def _number(scope: Scope, number: float | str, layer: int) -> float | None:
     """A number, or what the config holds under a key: one, or one a layer."""
-    if not isinstance(number, str):
-        return float(number)
-    value = scope.get(number)
-    if isinstance(value, list):
-        value = value[layer] if layer < len(value) else None
-    return float(value) if isinstance(value, int | float) else None
+    return scope.number(number, layer) if isinstance(number, str) else float(number)

@@ -55,7 +55,7 @@ def decide(
         raise CheckpointError(f"{found.V} must have the shape of {found.W1}, {tensors[found.W1].shape}, "
                               f"got {tensors[found.V].shape}")
     if _length(c, tensors) not in (None, layout.d_ff):
-        raise CheckpointError(f"{c} must have length {layout.d_ff}, that of the hidden layer, got {_length(c, tensors)}")
+        raise CheckpointError(f"{c} must have the hidden layer's length, {layout.d_ff}, got {_length(c, tensors)}")
     evidence = [f"names: {found.pattern.W1}, {found.pattern.V or '-'}, {found.pattern.W2}", layout.reason]
     halves: tuple[str | None, str | None] = (None, None)
     if layout.fused:
@@ -64,7 +64,7 @@ def decide(
     chosen = choose_activation(
         scope, question.path, family, named, facts.activation, layer)
     evidence.append(chosen.reason)
-    within = inside(found, tensors, family, scope, chosen, adapter)
+    within = inside(found, tensors, family, scope, chosen, adapter, layout)
     evidence += within.evidence
     if not within.free_width:
         check_sizes(scope, layout.d_model, layout.d_ff, family.halved, found.parent or found.W1)

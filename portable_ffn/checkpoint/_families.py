@@ -120,7 +120,7 @@ FAMILIES = (
     # Clamped and capped gates.
     Otherwise("gpt_oss", activation=_GPT_OSS, gate="interleaved", layout="in_out"),
     Otherwise("openai_privacy_filter", activation=_GPT_OSS, gate="first", layout="in_out"),
-    Otherwise("minimax_m3_vl minimax_m3_vl_text", r"layers\.\d+\.(mlp|block_sparse_moe)", activation=_GPT_OSS),
+    Otherwise("minimax_m3_vl minimax_m3_vl_text", r"^(?!.*vision)", activation=_GPT_OSS),
     Otherwise("deepseek_v4", activation=_CLIP),
     Otherwise("glm5_next glm5_next_text glm5_next_vision", activation=_CLIP),
     Otherwise("hy_v4 hy_v4_vl hy_v4_vl_text", r"\bexperts\b", activation=_CLIP),
@@ -130,7 +130,7 @@ FAMILIES = (
               activation=Softcap("mlp_gate_softcap", "mlp_up_softcap")),
     Otherwise("gemma3n gemma3n_text", r"\.mlp$", activation=TopK("activation_sparsity_pattern")),
     # The half of a fused matrix that is the gate, where it is not the first.
-    Otherwise("moonshine", r"decoder", gate="second"),
+    Otherwise("moonshine moonshine_streaming", r"decoder", gate="second"),
     Otherwise("clvp clvp_encoder", gate="second"),
     Otherwise("phi4_multimodal phi4_multimodal_audio", r"audio|encoders\.\d+\.feed_forward", gate="second",
               before=Norm("layer_norm")),
@@ -154,6 +154,7 @@ FAMILIES = (
               after_residual=True),
     Otherwise("muse_spark muse_spark_text", r"experts$",
               after=Norm("post_expert_norm", "rms_of_scaled", "post_norm_eps")),
+    Otherwise("dab-detr", r"decoder\..*mlp$", after=Norm("final_layer_norm"), after_residual=True),
     Otherwise("oneformer", r"\.ffn$", after=Norm("norm"), after_residual=True),
     Otherwise("lw_detr rf_detr", r"decoder\.", residual=True),
     Otherwise("gemma3n gemma3n_text", r"laurel$", activation="identity",

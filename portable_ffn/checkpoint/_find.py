@@ -106,8 +106,10 @@ def _layers(ones: Sequence[_One]) -> list[int]:
             found[i] = layer
     for i, one in enumerate(ones):
         if one.adapter is not None:
-            uses = one.question.scope.get("hybrid_layer_ids") or []
-            found[i] = uses[one.adapter] if one.adapter < len(uses) else one.adapter
+            # A shared block keeps an addition for each layer that uses it, in the order of these layers.
+            uses = one.question.scope.get("hybrid_layer_ids")
+            use = uses[one.adapter] if isinstance(uses, list) and one.adapter < len(uses) else one.adapter
+            found[i] = use if isinstance(use, int) else one.adapter
     return found
 
 
@@ -119,7 +121,7 @@ def _entry(one: _One, layer: int, store: Store, names: Sequence[str], facts: Fac
     try:
         read = decide(question, store.logical, facts, layer, one.slice, one.adapter)
         keys = tuple(read.recipe.keys())
-        left = unexplained(found, names, frozenset(keys), question.family)
+        left = unexplained(found, names, frozenset(keys), question.family, question.is_expert)
         if left:
             raise CheckpointError(
                 f"{found.parent} must hold a plain network to be understood, and it also holds {', '.join(left[:3])}"

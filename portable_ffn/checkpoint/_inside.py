@@ -10,8 +10,9 @@ from portable_ffn.checkpoint._candidates import Candidate, Info, is_network_path
 from portable_ffn.checkpoint._choose import Chosen
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._families import Norm, Otherwise
+from portable_ffn.checkpoint._layout import Layout
 from portable_ffn.checkpoint._patterns import ACTIVATION_MODULES, BETWEEN, OUTSIDE
-from portable_ffn.checkpoint._recipe import NORMS, BatchNorm, Fold, LowRank, NormRecipe, Scale
+from portable_ffn.checkpoint._recipe import BATCH_NORM_LEAVES, NORMS, BatchNorm, Fold, LowRank, NormRecipe, Scale
 from portable_ffn.checkpoint._scope import Scope
 
 # What a config calls two kinds of normalisation; MobileBERT's "no_norm" is a scale and a shift.
@@ -51,67 +52,96 @@ def beside(names: Sequence[str], parent: str) -> Sequence[str]:
 
 def inside(
     found: Candidate, tensors: Mapping[str, Info], family: Otherwise, scope: Scope, chosen: Chosen,
-    adapter: int | None,
+    adapter: int | None, layout: Layout,
 ) -> Inside:
-    """The stages that the family's row names, with the tensors that they read."""
+    """The stages that the family's row names, with the tensors that they read.
+
+    Raises CheckpointError where a tensor or a number of the config is missing, or of another length.
+    """
     prefix = found.parent + "." if found.parent else ""
     within = Inside(residual=family.residual, after_residual=family.after_residual, free_width=family.free_width)
     for place in ("before", "middle", "after"):
         norm = getattr(family, place)
         if norm is not None:
-            recipe = _norm(norm, prefix, tensors, scope)
-            if recipe is not None:
-                setattr(within, place, recipe)
-                within.evidence.append(f"{place} the product: {norm.kind} normalisation {norm.name}".rstrip())
-    if within.after is None:
-        within.after_residual = False
+            width = layout.d_ff if place == "middle" else layout.d_model
+            setattr(within, place, _norm(norm, prefix, tensors, scope, width))
+            within.evidence.append(f"inside: {norm.kind} normalisation {norm.name}".rstrip())
     if family.scale is not None:
-        within.scale = float(scope.get(family.scale))
+        within.scale = _needed(scope, family.scale)
     for target, leaf, after, eps in family.batch_norm:
-        if prefix + leaf + ".running_mean" in tensors:
-            within.folds.append(BatchNorm(target, prefix + leaf, _eps(eps, scope), after))
+        width = layout.d_ff if (target == "W2") != after else layout.d_model
+        stem = prefix + leaf
+        for name in BATCH_NORM_LEAVES:
+            _vector(f"{stem}.{name}", tensors, width)
+        within.folds.append(BatchNorm(target, stem, _eps(eps, scope), after))
     for target, leaf in family.scales:
+        _vector(prefix + leaf, tensors, layout.d_ff)
         within.folds.append(Scale(target, _root_width(scope), prefix + leaf))
     for target, key, index in family.multipliers:
-        number = scope.get(key)
-        within.folds.append(Scale(target, float(number[index])))
+        within.folds.append(Scale(target, _needed(scope, key, index)))
     if family.lora is not None and adapter is not None:
-        within.folds += _low_rank(prefix + family.lora, tensors, adapter)
+        within.folds.append(_low_rank(f"{prefix}{family.lora}.{adapter}", tensors, layout))
     if chosen.learned:
         within.learned = _learned(prefix, str(chosen.activation), tensors)
     return within
 
 
+def _needed(scope: Scope, key: str, index: int | None = None) -> float:
+    """The config's number under a key, without which the layer can't be computed."""
+    number = scope.number(key, index)
+    if number is None:
+        raise CheckpointError(f"{scope.label} must have {key}, a number inside the layer; it hasn't")
+    return number
+
+
 def _eps(eps: float | str, scope: Scope) -> float:
     """A number, or the config's number under that key."""
-    if not isinstance(eps, str):
-        return float(eps)
-    value = scope.get(eps)
-    if not isinstance(value, int | float):
-        raise CheckpointError(f"the config must have {eps}, the eps of a normalisation inside the layer; it hasn't")
-    return float(value)
+    number = _needed(scope, eps) if isinstance(eps, str) else eps
+    if number < 0:
+        raise CheckpointError(f"{eps} of {scope.label} must be zero or more, got {number}")
+    return number
 
 
-def _norm(norm: Norm, prefix: str, tensors: Mapping[str, Info], scope: Scope) -> NormRecipe | None:
-    """A normalisation with its tensors; None where the checkpoint has it not."""
-    kind = norm.kind if norm.kind in NORMS else _KINDS[scope.get(norm.kind)]
+def _vector(name: str, tensors: Mapping[str, Info], width: int) -> None:
+    """CheckpointError where a vector inside the layer is missing or of another length."""
+    if name not in tensors:
+        raise CheckpointError(f"{name} must be there, a part of this family's layer; it isn't")
+    if tensors[name].shape != (width,):
+        raise CheckpointError(f"{name} must have shape ({width},), got {tensors[name].shape}")
+
+
+def _norm(norm: Norm, prefix: str, tensors: Mapping[str, Info], scope: Scope, width: int) -> NormRecipe:
+    """A normalisation with its tensors."""
+    kind: str | None = norm.kind
+    if norm.kind not in NORMS:
+        said = scope.get(norm.kind)
+        kind = _KINDS.get(said) if isinstance(said, str) else None
+        if kind is None:
+            raise CheckpointError(f"{norm.kind} of {scope.label} must be one of {', '.join(_KINDS)}, got {said!r}")
     if not norm.name:
-        return NormRecipe(kind, None, None, _eps(norm.eps, scope))
+        return NormRecipe(str(kind), None, None, _eps(norm.eps, scope))
     gamma, beta = f"{prefix}{norm.name}.weight", f"{prefix}{norm.name}.bias"
-    if gamma not in tensors:
-        return None
-    return NormRecipe(kind, gamma, beta if beta in tensors else None, _eps(norm.eps, scope))
+    _vector(gamma, tensors, width)
+    if beta in tensors:
+        _vector(beta, tensors, width)
+    return NormRecipe(str(kind), gamma, beta if beta in tensors else None, _eps(norm.eps, scope))
 
 
 def _root_width(scope: Scope) -> float:
     """sqrt(d_model): nGPT's scale of the branches."""
-    return math.sqrt(float(scope.get("hidden_size")))
+    return math.sqrt(abs(_needed(scope, "hidden_size")))
 
 
-def _low_rank(stem: str, tensors: Mapping[str, Info], adapter: int) -> list[Fold]:
-    """The low-rank addition of this layer, one of a list that a shared block keeps."""
-    down, up = f"{stem}.{adapter}.0.weight", f"{stem}.{adapter}.1.weight"
-    return [LowRank(down, up)] if down in tensors and up in tensors else []
+def _low_rank(stem: str, tensors: Mapping[str, Info], layout: Layout) -> LowRank:
+    """One low-rank addition: (rank, d_model) and (outputs of the whole matrix, rank)."""
+    down, up = f"{stem}.0.weight", f"{stem}.1.weight"
+    shapes = [tensors[key].shape if key in tensors else None for key in (down, up)]
+    rank = shapes[0][0] if shapes[0] else 0
+    wide = layout.d_ff * (2 if layout.fused else 1)
+    if shapes != [(rank, layout.d_model), (wide, rank)]:
+        raise CheckpointError(f"{down} and {up} must have shapes (rank, {layout.d_model}) and ({wide}, rank), got "
+                              f"{shapes[0]} and {shapes[1]}")
+    return LowRank(down, up)
 
 
 def adapters(stem: str, names: Sequence[str]) -> list[int]:
@@ -131,7 +161,9 @@ def _learned(prefix: str, name: str, tensors: Mapping[str, Info]) -> tuple[str, 
                           f"{prefix}act.{leaves[0]}; it doesn't")
 
 
-def unexplained(found: Candidate, names: Sequence[str], read: frozenset[str], family: Otherwise) -> list[str]:
+def unexplained(
+    found: Candidate, names: Sequence[str], read: frozenset[str], family: Otherwise, is_expert: bool,
+) -> list[str]:
     """Tensors under the network's own path that nothing reads, so that the network is more than was understood.
 
     Where the path is a whole layer's, only what is known to lie between the matrices counts.
@@ -139,7 +171,9 @@ def unexplained(found: Candidate, names: Sequence[str], read: frozenset[str], fa
     under = [name for name in beside(names, found.parent) if name not in read]
     start = len(found.parent) + 1 if found.parent else 0
     rest = [(name, name[start:].split(".")) for name in under]
-    known = OUTSIDE | set(family.beside.split())
+    known = set(family.beside.split())
+    if is_expert or any(part.startswith("expert") for _, parts in rest for part in parts):
+        known |= OUTSIDE
     if is_network_path(found.parent):
         output_bias = ["bias"] if found.stacked else None
         return [name for name, parts in rest

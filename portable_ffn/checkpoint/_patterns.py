@@ -127,7 +127,7 @@ NETWORK_WORDS = frozenset({
 })
 
 # Components after which a tensor beside W1 and W2 lies between them, so that the pair alone is not the network.
-BETWEEN = frozenset({"grn"})
+BETWEEN = frozenset({"grn", "ffn_layernorm", "ffn_sub_norm"})
 
 # Components of paths that join towers: what lies under them maps one width to another and need be no layer.
 BRIDGES = ("merger", "projector", "connector", "aligner", "resampler", "head", "embed")

@@ -62,14 +62,14 @@ def placement(scope: Scope, parent: str, tensors: Mapping[str, Any]) -> Placemen
     row = next((row for row in _ROWS if model in row.models.split()), None)
     if found is None or row is None:
         return None
-    eps = scope.get(row.eps) if isinstance(row.eps, str) else row.eps
+    eps = scope.number(row.eps) if isinstance(row.eps, str) else row.eps
     norms: dict[str, NormRecipe] = {}
     for place in ("before", "after", "post"):
         name = getattr(row, place)
         if name is None:
             continue
         gamma, beta = f"{found[1]}.{name}.weight", f"{found[1]}.{name}.bias"
-        if gamma not in tensors or not isinstance(eps, int | float):
+        if gamma not in tensors or eps is None or eps < 0:
             return None
-        norms[place] = NormRecipe(row.kind, gamma, beta if beta in tensors else None, float(eps))
+        norms[place] = NormRecipe(row.kind, gamma, beta if beta in tensors else None, eps)
     return Placement(**norms)  # type: ignore[arg-type]

@@ -71,7 +71,8 @@ def _said(path: str, config: Mapping[str, Any]) -> Said:
     root = Scope((config,), ())
     outer = otherwise(root, path)
     scope = root if outer.root else scope_of(config, path, outer.words)
-    surveyed = any(model_type in SURVEYED for model_type in scope.model_types)
+    # The innermost model type is the layer's own; those round it may be frames that take any model in.
+    surveyed = bool(scope.model_types) and scope.model_types[0] in SURVEYED
     return Said(scope, otherwise(scope, path), surveyed, named_activations(scope, path))
 
 

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from portable_ffn.checkpoint._errors import CheckpointError
+
 # One idea, many words: a path and a config are compared after these are made one.
 _SAME = {
     "visual": "vision", "image": "vision", "vit": "vision", "img": "vision",
@@ -48,6 +50,20 @@ class Scope:
                 if value is not None:
                     return value
         return None
+
+    def number(self, key: str, layer: int | None = None) -> float | None:
+        """The number under a key, or the layer's where the key holds a list; None where there is none.
+
+        Raises CheckpointError where it is no finite number.
+        """
+        value = self.get(key)
+        if layer is not None and isinstance(value, list):
+            value = value[layer] if 0 <= layer < len(value) else None
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
+            raise CheckpointError(f"{key} of {self.label} must be a finite number, got {str(value)[:80]!r}")
+        return float(value)
 
     @property
     def says_text(self) -> bool:
