@@ -1,9 +1,10 @@
 """The network: y = act(x W1 + b1) W2 + b2, or, gated, y = (act(x W1 + b1) * (x V + c)) W2 + b2."""
 
 from portable_ffn._named import Named
-from portable_ffn._namespace import Library, astype, explain_devices, one_library, result_dtype
+from portable_ffn._namespace import Library, astype, result_dtype
 from portable_ffn._native import NATIVE
 from portable_ffn._resolve import Combining, Custom, resolve
+from portable_ffn._together import explain_devices, one_library
 from portable_ffn._typing import Activation, Array, DType, Namespace
 from portable_ffn._validate import NAMES, check_hidden_shapes, check_shapes
 
@@ -91,12 +92,29 @@ def hidden(
 ) -> Array:
     """The activated hidden layer act(x W1 + b1), or act(x W1 + b1) * (x V + c).
 
-    Parameters, dtype and errors are those of `feed_forward`.
+    Parameters
+    ----------
+    x : array, shape (..., d_model)
+    W1 : array, shape (d_model, d_ff)
+    b1 : array, shape (d_ff,), or None
+    V : array, shape (d_model, d_ff), or None
+    c : array, shape (d_ff,), or None
+    activation : str, gate object or callable
+        All as in `feed_forward`.
 
     Returns
     -------
     array, shape (..., d_ff)
-        How much of each of the d_ff memories every position takes: the memory coefficients of Geva et al. 2021.
+        How much each position takes of each of the d_ff memories; the dtype is that of `feed_forward`'s result.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `feed_forward` does.
+
+    References
+    ----------
+    Geva et al. 2021, Transformer Feed-Forward Layers Are Key-Value Memories, equation 2: the memory coefficients.
     """
     act = resolve(activation, V is not None)
     names, arrays = ("x", "W1", "b1", "V", "c"), (x, W1, b1, V, c)

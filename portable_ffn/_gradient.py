@@ -11,10 +11,11 @@ from typing import Any
 from portable_ffn._dtype import COMPUTABLE, LOW_PRECISION, dtype_name, is_real_floating, refuse_dtype
 from portable_ffn._feed_forward import affine, feed_forward, validated
 from portable_ffn._library import not_an_array
-from portable_ffn._namespace import Library, astype, explain_devices, library, one_library, result_dtype
+from portable_ffn._namespace import Library, astype, library, result_dtype
 from portable_ffn._native import NATIVE
 from portable_ffn._resolve import resolve
 from portable_ffn._slopes import Resolved, branches, differentiable
+from portable_ffn._together import explain_devices, one_library
 from portable_ffn._typing import Activation, Array, DType, Namespace
 from portable_ffn._validate import NAMES, shape_of
 from portable_ffn._weights import Weights

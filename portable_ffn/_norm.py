@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable
 
 from portable_ffn._dtype import LOW_PRECISION
-from portable_ffn._namespace import astype, one_library, result_dtype
+from portable_ffn._namespace import astype, result_dtype
+from portable_ffn._together import one_library
 from portable_ffn._typing import Array, Namespace
 from portable_ffn._validate import check_norm_shapes
 

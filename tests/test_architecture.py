@@ -24,15 +24,19 @@ FLOORS = {
     "_weights": 0,
     "_namespace": 1,
     "_jax": 1,
+    "_together": 1,
     "_mlx": 1,
     "_validate": 1,
     "_erf": 1,
     "_native": 2,
     "_rows": 2,
     "_tiles": 2,
-    "_gelu_tail": 2,
     "_work": 2,
+    "_gelu_tail": 2,
     "_named": 3,
+    "_piecewise": 3,
+    "_exponential": 3,
+    "_normal": 3,
     "_activation": 3,
     "_clipped_gate": 3,
     "_gates": 3,
@@ -43,6 +47,7 @@ FLOORS = {
     "_feed_forward": 4,
     "_sublayer": 4,
     "_gradient": 4,
+    "_slopes": 4,
     "checkpoint": 5,
     "testing": 5,
     "adapters": 5,
@@ -75,7 +80,7 @@ def imports(path):
             if node.module == "portable_ffn":
                 names = [f"portable_ffn.{alias.name}" for alias in node.names]
         for name in names:
-            if name.startswith("portable_ffn."):
+            if name.startswith("portable_ffn.") and name != "portable_ffn.__version__":
                 yield name.split(".")[1]
 
 
