@@ -10,10 +10,9 @@ import pytest
 from portable_ffn import Weights, feed_forward, init_weights, oracle
 from portable_ffn.testing import assert_agrees
 
-SCALE = Path(__file__).parent / "scale"
-sys.path.insert(0, str(SCALE))
-import dask_worker  # noqa: E402
-from launch import once, together  # noqa: E402
+sys.path.insert(0, str(Path(__file__).parent / "scale"))
+import dask_worker
+from launch import dask_cluster
 
 
 @pytest.fixture
@@ -49,10 +48,7 @@ def tasks(array):
 def cluster(tmp_path_factory):
     pytest.importorskip("distributed", reason="a cluster needs distributed")
 
-    def make(out):
-        together([SCALE / "dask_worker.py", out], timeout=200)
-
-    out = once(tmp_path_factory, "dask", make)
+    out = dask_cluster(tmp_path_factory)
     return json.loads(out.with_suffix(".json").read_text()), np.load(out.with_suffix(".npz"))
 
 

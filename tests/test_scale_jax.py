@@ -14,10 +14,9 @@ import pytest
 from portable_ffn import oracle
 from portable_ffn.testing import assert_agrees
 
-SCALE = Path(__file__).parent / "scale"
-sys.path.insert(0, str(SCALE))
-import jax_worker  # noqa: E402
-from launch import free_port, once, together  # noqa: E402
+sys.path.insert(0, str(Path(__file__).parent / "scale"))
+import jax_worker
+from launch import jax_in_one_process, jax_in_two_processes
 
 pytestmark = pytest.mark.slow
 ONE = [f"{n}-{axes}-{form}" for n in (1, 2, 4, 8) for axes in ("Auto", "Explicit") for form in ("plain", "gated")]
@@ -32,19 +31,12 @@ def read(out):
 
 @pytest.fixture(scope="module")
 def one_process(tmp_path_factory):
-    def make(out):
-        together([SCALE / "jax_worker.py", out, 8], timeout=150)
-
-    return read(once(tmp_path_factory, "jax-one", make))
+    return read(jax_in_one_process(tmp_path_factory))
 
 
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory):
-    def make(out):
-        address = f"127.0.0.1:{free_port()}"
-        together(*([SCALE / "jax_worker.py", out, 4, address, rank, 2] for rank in range(2)), timeout=150)
-
-    return read(once(tmp_path_factory, "jax-two", make))
+    return read(jax_in_two_processes(tmp_path_factory))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Processes that belong together: started at once, bounded in time, and none left behind."""
+"""The runs of the real engines: their processes are started at once, bounded in time, and none is left behind."""
 
 import fcntl
 import os
@@ -6,6 +6,11 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+# PyTorch's gloo listens on the interface that it is told.
+LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo"}
 
 
 def free_port():
@@ -48,3 +53,40 @@ def together(*commands, timeout, **environment):
         said = {process.pid: process.communicate()[0] for process in running}
     failed = failed or [process for process in running if process.returncode]
     assert not failed, said[failed[0].pid][-4000:]
+
+
+def jax_in_one_process(tmp_path_factory):
+    """Eight host devices in one process."""
+    return once(tmp_path_factory, "jax-one", lambda out: together([HERE / "jax_worker.py", out, 8], timeout=150))
+
+
+def jax_in_two_processes(tmp_path_factory):
+    """Four host devices in each of two processes."""
+
+    def make(out):
+        address = f"127.0.0.1:{free_port()}"
+        together(*([HERE / "jax_worker.py", out, 4, address, rank, 2] for rank in range(2)), timeout=150)
+
+    return once(tmp_path_factory, "jax-two", make)
+
+
+def torch_in_two_processes(tmp_path_factory):
+    """A gloo group of two processes."""
+
+    def make(out):
+        address = f"127.0.0.1:{free_port()}"
+        commands = ([HERE / "torch_worker.py", out, address, rank, 2] for rank in range(2))
+        together(*commands, timeout=150, **LOOPBACK)
+
+    return once(tmp_path_factory, "torch-two", make)
+
+
+def torch_forked(tmp_path_factory):
+    """Gloo groups of one, two, four and eight processes."""
+    command = HERE / "torch_worker.py"
+    return once(tmp_path_factory, "torch-forked", lambda out: together([command, out], timeout=150, **LOOPBACK))
+
+
+def dask_cluster(tmp_path_factory):
+    """A Dask cluster of two worker processes."""
+    return once(tmp_path_factory, "dask", lambda out: together([HERE / "dask_worker.py", out], timeout=200))
