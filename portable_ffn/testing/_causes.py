@@ -44,8 +44,15 @@ def causes(failure: Failure) -> list[Cause]:
     """The faults that explain an answer within the bound, best first; those of the arithmetic where no other does."""
     if failure.got is None:
         return []
-    with np.errstate(all="ignore"):  # a faulty formula may overflow where the right one does not
+    with np.errstate(all="ignore"):
         found = [Cause(*told) for kind in ARITHMETIC for told in kind(failure)]
+    return sorted(found + formula_causes(failure), key=lambda cause: cause.rest)
+
+
+def formula_causes(failure: Failure) -> list[Cause]:
+    """The faults of the formula that explain an answer within the bound, best first."""
+    found = []
+    with np.errstate(all="ignore"):  # a faulty formula may overflow where the right one does not
         for formula_of in FORMULA:
             for says, answer in formula_of(failure):
                 rest = failure.worst(answer)

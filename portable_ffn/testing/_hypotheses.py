@@ -117,9 +117,7 @@ def another_bias(f: Failure) -> Answers:
 
 def _second(f: Failure, h: Float64, error: Float64) -> Answer:
     """The second product of a hidden layer that is known with an error."""
-    y, bound = oracle.feed_forward(
-        h, np.eye(h.shape[-1]), None, f.weights.W2, f.weights.b2, activation="identity", dtype=f.rounding
-    )
+    y, bound = oracle.hidden(h, f.weights.W2, f.weights.b2, activation="identity", dtype=f.rounding)
     return y, bound + error @ np.abs(f.weights.W2)
 
 

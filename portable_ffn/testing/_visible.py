@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from portable_ffn import feed_forward, hidden, oracle
+from portable_ffn import oracle
 from portable_ffn._dtype import REAL_FLOATING
 from portable_ffn._typing import Activation
 from portable_ffn.testing import _roundings as arithmetic
@@ -17,7 +17,8 @@ from portable_ffn.testing._arrays import Float64, held
 from portable_ffn.testing._cases import chosen
 from portable_ffn.testing._causes import FORMULA
 from portable_ffn.testing._compare import shares
-from portable_ffn.testing._failure import Answer, Failure
+from portable_ffn.testing._exact import Exact
+from portable_ffn.testing._failure import Failure
 
 SURELY = 2.0
 """A fault is seen where its effect exceeds twice the bound: rounding may take one of the two back."""
@@ -52,22 +53,6 @@ class Sight(NamedTuple):
         return tuple(fault for fault, effect in self.effects.items() if effect <= SURELY)
 
 
-class _Planted(Failure):
-    """The formulas of faulty networks in float64 on NumPy, without bounds of their own: quicker than the oracle."""
-
-    def network(self, x: Float64 | None = None, activation: Activation | None = None, **changes: object) -> Answer:
-        """The network's answer with something changed."""
-        act = self.activation if activation is None else activation
-        y: Float64 = feed_forward(self.x if x is None else x, *self.weights._replace(**changes), activation=act)
-        return y, np.zeros_like(y)
-
-    def hidden(self, **changes: object) -> Answer:
-        """The hidden layer with something changed."""
-        w = self.weights._replace(**changes)
-        h: Float64 = hidden(self.x, w.W1, w.b1, w.V, w.c, activation=self.activation)
-        return h, np.zeros_like(h)
-
-
 def sights(looks: Iterable[Look]) -> tuple[Sight, ...]:
     """The effects of all faults of the table, for each network in each of its dtypes."""
     return tuple(
@@ -86,7 +71,7 @@ def effects(look: Look, dtype: str) -> dict[str, float]:
         y, bound = oracle.feed_forward(inputs.x, *inputs.weights, activation=look.activation, dtype=dtype)
         # Rows turned round stand for a permutation, which the table finds in what came.
         turned = y[::-1] if y.ndim > 1 else y
-        failure = _Planted(inputs.x, inputs.weights, look.activation, dtype, dtype, turned, y, bound, case.name)
+        failure = Exact(inputs.x, inputs.weights, look.activation, dtype, dtype, turned, y, bound, case.name)
         with np.errstate(all="ignore"):
             for fault, answer in _answers(failure, found):
                 moved = float(np.max(shares(answer, y, bound), initial=0.0)) if answer.shape == y.shape else np.inf
