@@ -8,12 +8,12 @@ tiles that stay in a core's cache.
 import math
 from typing import Any
 
-import array_api_compat.numpy as xp
 import numpy as np
 
 from portable_ffn._clipped_gate import ClippedGate
 from portable_ffn._dtype import is_real_floating
 from portable_ffn._named import Named
+from portable_ffn._namespace import namespace
 from portable_ffn._resolve import Combining
 from portable_ffn._rows import block_rows, blocks
 from portable_ffn._slopes import Resolved, branches
@@ -134,7 +134,7 @@ def _hidden(x: Array, weights: tuple[Any, ...], act: Resolved, held: list[Any], 
             kernel(h, s, *spare)
             _chain(h, s, e, v)
         else:
-            found = branches(act, h, v, e, xp)
+            found = branches(act, h, v, e, namespace(h))
             h[...] = found[0]
             if v is None:
                 e[...] = found[1]
