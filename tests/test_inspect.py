@@ -1,0 +1,168 @@
+"""`portable-ffn inspect`: the table, the document, the statistics, and one clear line where it can't run."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from portable_ffn.__main__ import main
+
+D, F, EXPERTS = 4, 6, 3
+
+
+def gated(at: str) -> dict[str, tuple[int, ...]]:
+    """The matrices of a gated network."""
+    return {f"{at}.gate_proj.weight": (F, D), f"{at}.up_proj.weight": (F, D), f"{at}.down_proj.weight": (D, F)}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Two dense layers, one mixture of experts, one layer of a fused matrix whose order nobody knows."""
+    shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (10, D)}
+    for n in range(2):
+        shapes |= gated(f"model.layers.{n}.mlp")
+    for expert in range(EXPERTS):
+        shapes |= gated(f"model.layers.2.mlp.experts.{expert}")
+    shapes["model.layers.2.mlp.gate.weight"] = (EXPERTS, D)
+    shapes |= {"model.layers.3.mlp.gate_up_proj.weight": (2 * F, D), "model.layers.3.mlp.down_proj.weight": (D, F)}
+    rng = np.random.default_rng(0)
+    tensors = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    save_file(tensors, tmp_path / "model.safetensors")
+    config = {"model_type": "not_known", "hidden_act": "silu", "num_experts_per_tok": 2}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    return tmp_path
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
+    """The exit status and the one document on stdout."""
+    status = main(["inspect", *arguments, "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_the_document(model, capsys):
+    """Parameters and FLOPs are counted by hand here: 3 matrices of 24 numbers, 2 operations each."""
+    status, told = document(capsys, str(model))
+    assert status == 1, "one layer is not understood"
+    total = 10 * D + 2 * 3 * F * D + EXPERTS * 3 * F * D + EXPERTS * D + 3 * F * D
+    assert told["parameters"] == total
+    dense, experts = told["rows"]
+    assert dense["layers"] == [0, 1]
+    assert dense["form"] == "gated"
+    assert dense["parameters"] == 2 * 72
+    assert dense["flops"] == 2 * 2 * 72
+    assert dense["share"] == pytest.approx(144 / total)
+    assert any("hidden_act = silu" in reason for reason in dense["evidence"])
+    assert (experts["layers"], experts["experts"], experts["form"]) == ([2], EXPERTS, "expert")
+    assert experts["parameters"] == EXPERTS * 72
+    assert experts["flops"] == 2 * 2 * 72, "two of three are chosen"
+    (unread,) = told["not_understood"]
+    assert unread["argument"] == "gate"
+    assert len(told["layers"]) == 2 + EXPERTS + 1
+
+
+def test_a_fact_settles_it(model, capsys):
+    status, told = document(capsys, str(model), "--gate", "second")
+    assert status == 0
+    assert told["not_understood"] == []
+    assert [row["form"] for row in told["rows"]] == ["gated", "expert", "fused-gated"]
+
+
+def test_the_table(model, capsys):
+    assert main(["inspect", str(model)]) == 1
+    out = capsys.readouterr().out
+    line = next(line for line in out.splitlines() if line.startswith("main  ") and "gated" in line)
+    assert line.split() == ["main", "0-1", "gated", "silu", "4", "6", "no", "float32", "144", "29.8%", "288"]
+    assert "3 x expert" in out
+    assert 'not understood\n  model.layers.3.mlp: ' in out
+    assert 'gate="first"' in out
+
+
+def test_a_terminal_gets_a_drawn_table(model, capsys, monkeypatch):
+    pytest.importorskip("rich", reason="rich is not installed")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "140")
+    main(["inspect", str(model)])
+    assert "┏━" in capsys.readouterr().out
+
+
+def test_statistics(model, capsys, tmp_path):
+    """Active units and the strongest memories, against NumPy."""
+    x = np.random.default_rng(1).normal(size=(2, 5, D)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    _, told = document(capsys, str(model), "--layer", "1", "--stats", "--input", str(tmp_path / "x.npy"))
+    (one,) = told["statistics"]
+    from safetensors.numpy import load_file
+
+    tensors = load_file(model / "model.safetensors")
+    W1, V, W2 = (tensors[f"model.layers.1.mlp.{n}_proj.weight"].T.astype(float) for n in ("gate", "up", "down"))
+    g = x.reshape(-1, D) @ W1
+    a = np.abs(g / (1 + np.exp(-g)) * (x.reshape(-1, D) @ V))
+    assert one["tokens"] == 10
+    assert one["active"] == pytest.approx((a >= 0.01 * a.max(-1, keepdims=True)).mean())
+    strength = a.mean(0) * np.linalg.norm(W2, axis=-1)
+    assert [memory["unit"] for memory in one["memories"]] == list(np.argsort(-strength)[:5])
+    assert one["memories"][0]["coefficient"] == pytest.approx(a.mean(0)[np.argmax(strength)])
+
+
+def test_statistics_are_printed_and_seeded(model, capsys):
+    main(["inspect", str(model), "--layer", "0", "--stats", "--tokens", "8", "--seed", "3"])
+    first = capsys.readouterr().out
+    main(["inspect", str(model), "--layer", "0", "--stats", "--tokens", "8", "--seed", "3"])
+    assert capsys.readouterr().out == first
+    assert "of the hidden units active for a token" in first
+    assert "unit" in first
+
+
+@pytest.mark.parametrize(("name", "content", "match"), [
+    ("missing", None, "missing"),
+    ("model.safetensors", b"", "bytes"),
+    ("pytorch_model.bin", b"PK", "never loaded"),
+])
+def test_it_cannot_run(tmp_path, capsys, name, content, match):
+    """One clear line on stderr, exit 2, nothing on stdout."""
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    assert main(["inspect", str(path)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert match in told.err
+    assert len(told.err.strip().splitlines()) == 1
+
+
+def test_an_input_of_another_width(model, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.zeros((2, D + 1)))
+    assert main(["inspect", str(model), "--stats", "--input", str(tmp_path / "x.npy")]) == 2
+    assert "last axis" in capsys.readouterr().err
+    (tmp_path / "y.npy").write_bytes(b"nothing")
+    assert main(["inspect", str(model), "--stats", "--input", str(tmp_path / "y.npy")]) == 2
+    assert "can't be read" in capsys.readouterr().err
+
+
+def test_a_file_and_an_index_too(model, capsys):
+    """A directory, a file, a sharded index."""
+    status, told = document(capsys, str(model / "model.safetensors"), "--gate", "first", "--activation", "silu",
+                            "--layout", "out_in")
+    assert status == 0
+    assert len(told["rows"]) == 3
+    from safetensors.numpy import load_file
+
+    tensors = load_file(model / "model.safetensors")
+    shards = {"model-00001-of-00002.safetensors": {}, "model-00002-of-00002.safetensors": {}}
+    for n, (name, array) in enumerate(sorted(tensors.items())):
+        list(shards.values())[n % 2][name] = array
+    (model / "model.safetensors").unlink()
+    for shard, held in shards.items():
+        save_file(held, model / shard)
+    places = {name: shard for shard, held in shards.items() for name in held}
+    index = model / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    for path in (model, index):
+        _, sharded = document(capsys, str(path), "--gate", "first")
+        # Without a config nothing says how many experts are chosen, and the grounds are others.
+        for row, other in zip(told["rows"], sharded["rows"], strict=True):
+            assert other == row | {"evidence": other["evidence"], "flops": other["flops"]}
