@@ -1,15 +1,19 @@
-"""The exact GELU in place on a tile of NumPy memory.
+"""The numbers of both GELUs, and the exact one in place on a tile of NumPy memory.
 
 gelu(x) = max(x, 0) - |x| Q(|x|), where Q is the upper tail of the normal distribution and, with s = |x| / 2,
 |x| Q(|x|) = exp(-2 s**2) N(s) / D(s). NumPy has no erf, and a ufunc call for each step of Horner's scheme would
 cost more than the exponential: the sums are one matrix product of the coefficients with the powers of s.
 """
 
+import math
+
 import numpy as np
 
 from portable_ffn._typing import Array
 from portable_ffn._work import Work
 
+TWICE_SQRT_2_OVER_PI = 2 * math.sqrt(2 / math.pi)
+CUBIC = 0.044715  # Hendrycks and Gimpel 2016, the tanh form
 # By ci/gelu_tail.py. Relative to |x| Q(|x|) the ratio errs by at most 6.1e-8 (1 + x**2 / 2) in float32 up to
 # |x| = 15, 1.8e-16 (1 + x**2 / 2) in float64 up to 39: less than the rounding of x**2 / 2 costs.
 N32 = (0.0, 0.9999999390882643, 1.372638253242282, 0.870307080086298, 0.23238650311985873)
@@ -38,6 +42,7 @@ D64 = (
     0.09710857209238168,
     0.008084748509375494,
 )
+RATIOS = {"float32": (N32, D32), "float64": (N64, D64)}
 POWERS = 5
 # A row a sum: float32 N and D; float64 N and D below s**5, then N and D from there on.
 SUMS = {

@@ -24,7 +24,13 @@ def _torch(*network: Any) -> Any:
     return row(*network)
 
 
-NATIVE: dict[str, Row] = {"numpy": _numpy, "torch": _torch}
+def _jax(*network: Any) -> Any:
+    from portable_ffn._native_jax import network as row
+
+    return row(*network)
+
+
+NATIVE: dict[str, Row] = {"numpy": _numpy, "torch": _torch, "jax": _jax}
 
 
 @contextmanager

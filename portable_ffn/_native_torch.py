@@ -19,7 +19,7 @@ MOST_ROWS = 2048
 
 def _has_bfloat16_units() -> bool:
     """Whether this CPU multiplies bfloat16; without, PyTorch's product is many times slower than that of float32."""
-    capabilities = getattr(torch.cpu, "get_capabilities", dict)()
+    capabilities: Any = getattr(torch.cpu, "get_capabilities", dict)()
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 

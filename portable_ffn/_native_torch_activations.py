@@ -40,7 +40,13 @@ def gelu(h: Array) -> Array:
 
 def gelu_(h: Array) -> Array:
     """The same in place."""
-    return F.gelu(h, out=h) if _finite(h) else h.copy_(erf_gelu(h))
+    return _gelu_into(h) if _finite(h) else h.copy_(erf_gelu(h))
+
+
+def _gelu_into(h: Array, approximate: str = "none") -> Array:
+    """F.gelu in place."""
+    gelu: Any = F.gelu  # its types don't know `out`
+    return gelu(h, approximate=approximate, out=h)
 
 
 def _finite(h: Array) -> bool:
@@ -72,7 +78,7 @@ IN_PLACE: Mapping[str, Act] = {
     "relu2": lambda h: torch.relu_(h).square_(),
     "relu6": partial(F.relu6, inplace=True),
     "gelu": gelu_,
-    "gelu_tanh": lambda h: F.gelu(h, approximate="tanh", out=h),
+    "gelu_tanh": partial(_gelu_into, approximate="tanh"),
     "quick_gelu": lambda h: h.mul_(torch.sigmoid_(1.702 * h)),
     "silu": partial(F.silu, inplace=True),
     "sigmoid": torch.sigmoid_,

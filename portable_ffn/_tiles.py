@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from portable_ffn._gelu_tail import gelu
+from portable_ffn._gelu_tail import CUBIC, TWICE_SQRT_2_OVER_PI, gelu
 from portable_ffn._typing import Array
 from portable_ffn._work import Work
 
 Tile = Array  # one dimension
-TWICE_SQRT_2_OVER_PI = 2 * math.sqrt(2 / math.pi)
-CUBIC = 0.044715  # Hendrycks and Gimpel 2016, the tanh form of GELU
 
 Combine = Callable[[Tile, Tile | None, Work], None]
 
