@@ -12,9 +12,8 @@ from launch import jax_in_one_process, torch_forked
 
 README = Path(__file__).parents[1] / "README.md"
 HEAD = (
-    "| shards of d_ff | all-reduces a call, forward + backward: predicted | JAX, Auto axes | JAX, Explicit axes "
-    "| DTensor | other collectives | sent for a token, in tokens: predicted | at the sockets |\n"
-    "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
+    "| shards | predicted | JAX, Auto axes | JAX, Explicit axes | DTensor | other collectives "
+    "| bytes sent: predicted | at the sockets |\n|---|---|---|---|---|---|---|---|\n"
 )
 
 

@@ -11,9 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from portable_ffn._apply._refused import Refused
+from portable_ffn._feed_forward import feed_forward
 
 # Bytes. What BLAS (3 to 14 MiB on two cores at up to 2048 rows), the allocator and the journal take beyond arrays.
 RESERVE = 24 * 2**20
+# Bytes. By how much the measure differs from run to run, at most.
+WAVERING = 2**18
 # Beyond these a product gains nothing by more rows, and a killed run would lose more of its work.
 MOST_ROWS = 2048
 _UNITS = {
@@ -55,6 +58,9 @@ class Tracing:
     """The memory that arrays take while this is open, `mapped` bytes of weights included."""
 
     def __init__(self) -> None:
+        # A first call imports what NumPy's networks need, which is not theirs.
+        one = np.ones((1, 1))
+        feed_forward(one, one, None, one, None)
         self.mapped = 0
         self._most = 0
         self._ours = not tracemalloc.is_tracing()
@@ -68,6 +74,10 @@ class Tracing:
         tracemalloc.reset_peak()
         self._most = max(self._most, peak)
         return peak
+
+    def now(self) -> int:
+        """What is held at this moment."""
+        return tracemalloc.get_traced_memory()[0] - self._before + self.mapped
 
     def most(self) -> int:
         """The most that was held at once."""
@@ -90,30 +100,37 @@ class Counted(Protocol):
 def rows_that_fit(step: Callable[[int, int], Any], source: Counted, limit: int, tracing: Tracing) -> int:
     """How many rows a block may have, for a step that reads and computes the rows from a start to a stop.
 
-    Raises Refused where not even one row fits beside what is held already.
+    Larger and larger blocks are tried, each as large as what the last ones took allows. Raises Refused where not even
+    one row fits beside what is held already.
     """
-    if not source.rows:
-        return 1
-    few, many = min(source.rows, 8), min(source.rows, 64)
-    peaks = {}
-    for n in (few, few, many):  # the first call also pays for what is only built once
-        tracing.peak()
-        step(0, n)
-        peaks[n] = tracing.peak()
-    each = max((peaks[many] - peaks[few]) / (many - few), 1.0) if many > few else peaks[few] / few
-    fixed = peaks[few] - few * each
-    need = fixed + each + RESERVE
-    if need > limit:
+    room = limit - RESERVE
+    held = _peak(step, 1, source, tracing)
+    held = _peak(step, 1, source, tracing)  # the first call also paid for what is only built once
+    if held > room:
         raise Refused(
-            f"--memory must be {in_words(need)} at least for these weights and one row, got {in_words(limit)}",
+            f"--memory must be {in_words(held + RESERVE + WAVERING)} at least for these weights and one row, "
+            f"got {in_words(limit)}",
         )
-    n = _whole(int(min((limit - RESERVE - fixed) / each, max(MOST_ROWS, source.unit))), source.unit)
-    while n > 1:
-        step(0, min(n, source.rows))
-        if tracing.peak() <= limit - RESERVE:
+    # Until a second block tells what one more row takes, it may be all that the first one took.
+    block, each = 1, max(held - tracing.now(), 1.0)
+    while block < source.rows:
+        most = int((room - held) / each) + block
+        larger = _whole(min(most, max(MOST_ROWS, source.unit), block * 16), source.unit)
+        if larger <= block:
             break
-        n = _whole(n // 2, source.unit)
-    return n
+        then = _peak(step, larger, source, tracing)
+        if then > room:
+            break
+        each = max((then - held) / (min(larger, source.rows) - block), 1.0)
+        block, held = larger, then
+    return block
+
+
+def _peak(step: Callable[[int, int], Any], rows: int, source: Counted, tracing: Tracing) -> int:
+    """What a block of so many rows takes."""
+    tracing.peak()
+    step(0, min(rows, source.rows))
+    return tracing.peak()
 
 
 def _whole(n: int, unit: int) -> int:
