@@ -15,18 +15,18 @@ LIBRARIES = ("numpy", "dask", "mlx", "array-api-strict", "jax", "torch")
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_train_anywhere(library, require):
-    """The same steps on each library: the loss falls by eight, to NumPy's own value, and the weights are its own."""
+    """The same steps on each library: ten of them end at NumPy's own weights, a hundred at an eighth of the loss."""
     require(library)
     example = runpy.run_path(str(EXAMPLES / "train_anywhere.py"))
+    train, loss = example["train"], example["loss"]
     module = importlib.import_module(example["MODULES"].get(library, library))
-    steps = 10 if library == "dask" else 100  # a graph of 100 steps takes seconds to build
-    weights = example["train"](module.array if library == "mlx" else module.asarray, steps)
-    numpy = example["train"](np.asarray, steps)
+    asarray = module.array if library == "mlx" else module.asarray
+    weights = train(asarray, 10)
     assert type(weights.W1) is not np.ndarray or library == "numpy"
-    for w, r in zip(weights.to(like=example["INPUT"]), numpy, strict=True):
-        assert w is r is None or np.allclose(w, r, rtol=0, atol=2e-5)
-    start = example["loss"](example["train"](np.asarray, 0))
-    assert example["loss"](weights) < start / (2 if library == "dask" else 8)
+    for w, r in zip(weights.to(like=example["INPUT"]), train(np.asarray, 10), strict=True):
+        assert w is r is None or np.allclose(w, r, rtol=0, atol=1e-6)
+    if library != "dask":  # whose graph of a hundred steps takes seconds to build
+        assert loss(train(asarray)) < loss(train(asarray, 0)) / 8
 
 
 def test_train_anywhere_as_a_program():
