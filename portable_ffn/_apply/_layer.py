@@ -15,23 +15,12 @@ from portable_ffn._dtype import dtype_name, widest
 def choose(model: str, layer: int, stack: str | None, name: str | None, facts: Mapping[str, Any]) -> Any:
     """The entry of the checkpoint that the arguments choose; Refused where they don't choose one."""
     from portable_ffn.checkpoint import find
+    from portable_ffn.checkpoint._pick import pick
 
     try:
-        found = find(model, **{key: value for key, value in facts.items() if value is not None})
+        return pick(find(model, **facts), model, layer, stack, name)
     except (OSError, ValueError) as error:
         raise Refused(one_line(error)) from None
-    chosen = [
-        entry
-        for entry in found
-        if (entry.name == name if name is not None else entry.layer == layer) and stack in (None, entry.stack)
-    ]
-    if len(chosen) == 1:
-        return chosen[0]
-    wanted = f"--name {name}" if name is not None else f"--layer {layer}"
-    wanted += "" if stack is None else f" --stack {stack}"
-    listed = ", ".join(f"{entry.name} (layer {entry.layer}, stack {entry.stack})" for entry in (chosen or found)[:6])
-    more = " ..." if len(chosen or found) > 6 else ""
-    raise Refused(f"{model}: {wanted} must choose one layer, it chooses {len(chosen)}; there are: {listed}{more}")
 
 
 def load(entry: Any, dtype: str | None, x: np.dtype[Any], limit: int, tracing: Tracing) -> Any:

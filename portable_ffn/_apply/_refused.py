@@ -6,7 +6,9 @@ class Refused(Exception):
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """What an error says, in one line; of a list, the first few."""
     if isinstance(error, OSError) and error.strerror and not isinstance(error, FileNotFoundError):
         return error.strerror
-    return "; ".join(line.strip() for line in str(error).splitlines() if line.strip()) or type(error).__name__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    more = " ..." if len(lines) > 7 else ""
+    return " ".join(lines[:1] + [", ".join(lines[1:7])] * (len(lines) > 1)) + more

@@ -11,7 +11,6 @@ it, a gate object or a callable), gate= ("first", "second" or "interleaved": whe
 """
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 from portable_ffn._typing import Array
@@ -21,12 +20,11 @@ from portable_ffn.checkpoint._errors import CheckpointError, Undecided
 from portable_ffn.checkpoint._find import entries
 from portable_ffn.checkpoint._network import Network
 from portable_ffn.checkpoint._own import save
+from portable_ffn.checkpoint._pick import pick
 from portable_ffn.checkpoint._spellings import fact
 from portable_ffn.checkpoint._store import open_store
 
 __all__ = ["CheckpointError", "Undecided", "find", "load", "save"]
-
-_LISTED = 40
 
 
 def find(
@@ -103,23 +101,4 @@ def load(
         As in `find`, and where the layer contradicts itself, its config or a fact.
     """
     found = find(path, activation=activation, gate=gate, layout=layout)
-    if not found:
-        raise CheckpointError(f"{os.fspath(path)} must hold a feed-forward layer under names that are known; it holds "
-                              "none")
-    if name is None:
-        chosen = [entry for entry in found if entry.layer == layer and stack in (None, entry.stack)]
-        asked = f"layer {layer}" + ("" if stack is None else f" of stack {stack!r}")
-    else:
-        chosen = [e for e in found if e.name == name] or [e for e in found if name in (e.base, f"{e.base}#{e.mark}")]
-        chosen = [entry for entry in chosen if stack in (None, entry.stack)]
-        asked = f"name {name!r}"
-    if len(chosen) != 1:
-        raise ValueError(f"one layer must be meant, and {asked} means {len(chosen)} of them; pass name=, one of\n"
-                         + _listed(chosen or found))
-    return chosen[0].load(like)
-
-
-def _listed(found: Sequence[Entry]) -> str:
-    """Entries, a line each."""
-    lines = [f"  {e.name!r} (stack {e.stack!r}, layer {e.layer}, {e.form})" for e in found[:_LISTED]]
-    return "\n".join(lines + [f"  ... and {len(found) - _LISTED} more"] * (len(found) > _LISTED))
+    return pick(found, path, layer, stack, name).load(like)
