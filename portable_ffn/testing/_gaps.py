@@ -1,0 +1,36 @@
+"""What a library itself can't do: one literal table. A network on it is not blamed, and the report says why."""
+
+from typing import NamedTuple
+
+
+class Gap(NamedTuple):
+    """An answer asked for in `dtype` that comes as `came`, and is right to the bound of `right_to`."""
+
+    libraries: tuple[str, ...]
+    dtype: str
+    came: str
+    right_to: str
+    reason: str
+
+
+GAPS: tuple[Gap, ...] = (
+    Gap(
+        ("numpy", "dask"),
+        "bfloat16",
+        "float32",
+        "bfloat16",
+        "bfloat16 came out as float32: NumPy multiplies matrices of ml_dtypes.bfloat16 into float32",
+    ),
+    Gap(
+        ("mlx",),
+        "float64",
+        "float64",
+        "float32",
+        "float64 right to float32 only: MLX evaluates exp, sigmoid and erf no better in float64",
+    ),
+)
+
+
+def gap(library: str, dtype: str, came: str) -> Gap | None:
+    """The row that may excuse an answer; None where nothing does."""
+    return next((row for row in GAPS if library in row.libraries and (dtype, came) == (row.dtype, row.came)), None)
