@@ -61,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
             report.to_html(args.html)
         except OSError as error:
             raise CannotRun(f"--html {args.html} can't be written: {error.strerror}") from None
-    if not report.rows:
+    # A network that raises everywhere could not run; one that raises somewhere differs.
+    if all(row.status == "error" for row in report.rows):
         return 2
     return 0 if report.passed else 1
 
@@ -70,6 +71,8 @@ def _refuse_missing(args: argparse.Namespace) -> None:
     """What was asked for by name must be there."""
     if args.inputs is not None and args.model is None:
         raise CannotRun("--inputs are those of a model; give --model too")
+    if args.model is not None and (args.gated or args.no_bias):
+        raise CannotRun("--gated and --no-bias are facts of a model's weights; leave them out")
     if args.activation is not None and args.model is None and args.activation not in ACTIVATIONS:
         raise CannotRun(f"--activation must be one of {', '.join(ACTIVATIONS)}, got {args.activation!r}")
     try:
@@ -109,7 +112,7 @@ def _ours(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
     ]
     rows = tuple(row for report in reports for row in report.rows)
     absent = {name: reason for name, row in BACKENDS.items() if (reason := row.missing()) is not None}
-    return Report(rows, reports[0].versions, absent)
+    return Report(rows, reports[0].versions, absent, tuple(look for report in reports for look in report.looks))
 
 
 def _function(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
@@ -142,26 +145,26 @@ def _model(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
         raise CannotRun(f"--model {args.model}: {error}") from None
 
 
-def imported(spelled: str) -> Callable[..., Any]:
+def imported(spelled: str, argument: str = "--ffn") -> Callable[..., Any]:
     """The function that is spelled package.module:function, from the current directory too.
 
     Raises CannotRun with what went wrong in one line, the error of the module itself included.
     """
     module, colon, path = spelled.partition(":")
     if not (module and colon and path):
-        raise CannotRun(f"--ffn must be spelled package.module:function, got {spelled!r}")
+        raise CannotRun(f"{argument} must be spelled package.module:function, got {spelled!r}")
     if (here := os.getcwd()) not in sys.path:
         sys.path.insert(0, here)
     try:
         found: Any = importlib.import_module(module)
     except Exception as error:
-        raise CannotRun(f"--ffn {spelled}: {module} can't be imported: {type(error).__name__}: {error}") from None
+        raise CannotRun(f"{argument} {spelled}: {module} can't be imported: {type(error).__name__}: {error}") from None
     for name in _names(path):
         if not hasattr(found, name):
-            raise CannotRun(f"--ffn {spelled}: {module} has no {path}")
+            raise CannotRun(f"{argument} {spelled}: {module} has no {path}")
         found = getattr(found, name)
     if not callable(found):
-        raise CannotRun(f"--ffn {spelled} must be a function, got {type(found).__name__}")
+        raise CannotRun(f"{argument} {spelled} must be a function, got {type(found).__name__}")
     function: Callable[..., Any] = found
     return function
 

@@ -65,11 +65,12 @@ def check_model(
     selection = select(asked, devices, dtypes)
     places = [place for place in selection.places if asked is not None or place.backend.name in wanted]
     rows: list[Row] = []
-    for entry in checkpoint.find(path, **facts):
+    entries = checkpoint.find(path, **facts)
+    for entry, name in zip(entries, _names(entries), strict=True):
         given = random_inputs(int(entry.d_model or 0), entry.layer, seed) if inputs is None else inputs.get(entry.layer)
         if given is None:
             continue
-        layer = _Layer(entry, given)
+        layer = _Layer(entry, name, given)
         for row in layer.rows(places):
             rows.append(row)
             if progress is not None:
@@ -82,15 +83,23 @@ def check_model(
     return Report((*missing, *rows), versions, selection.absent)
 
 
+def _names(entries: list[Any]) -> list[str]:
+    """Each layer in a few words: its number, with its stack where there are several, else its whole name."""
+    several = len({entry.stack for entry in entries}) > 1
+    short = [
+        f"{f'{entry.stack} ' * several}layer {entry.layer}"
+        + ("" if entry.expert is None else f" expert {entry.expert}")
+        for entry in entries
+    ]
+    return [name if short.count(name) == 1 else entry.name for entry, name in zip(entries, short, strict=True)]
+
+
 class _Layer:
     """One layer of a checkpoint with the oracle's answers, a dtype at a time."""
 
-    def __init__(self, entry: Any, given: Given) -> None:
-        self.entry, self.given = entry, given
+    def __init__(self, entry: Any, name: str, given: Given) -> None:
+        self.entry, self.name, self.given = entry, name, given
         self.network = entry.load()
-        self.name = f"layer {entry.layer}" if entry.stack == "main" else f"{entry.stack} layer {entry.layer}"
-        if entry.expert is not None:
-            self.name += f" expert {entry.expert}"
         self.answers: dict[tuple[str, str], tuple[Float64, Weights, Any, Any]] = {}
 
     def rows(self, places: list[Place]) -> Iterator[Row]:
