@@ -78,6 +78,7 @@ def test_the_same_over_two_processes(demanded, two_processes, name):
 
 EXPLICIT = {
     **{f"activation-{name}": (name, ["data", "None", "None"]) for name in jax_worker.ACTIVATIONS},
+    "op-by-op": ("gelu", ["data", "None", "None"]),
     "by-position": ("relu", ["None", "data", "None"]),
     "by-feature": ("relu", ["data", "None", "None"]),
     "weights-over-data-too": ("relu", ["data", "None", "None"]),

@@ -116,9 +116,12 @@ def variants(mesh):
     from jax.sharding import PartitionSpec
 
     from portable_ffn import ClippedGate, feed_forward, hidden, layer_norm, sublayer
+    from portable_ffn._native import without_native
 
     x, w = sharded(mesh, True)
     found = {f"activation-{name}": feed_forward(x, *w, activation=name) for name in ACTIVATIONS}
+    with without_native():
+        found["op-by-op"] = feed_forward(x, *w, activation="gelu")
     found["activation-clipped"] = feed_forward(x, *w, activation=ClippedGate(0.5, 1.702, 1.0))
     rows, w = sharded(mesh, True, rows=(None, "data", None))
     found["by-position"] = jax.jit(feed_forward)(rows, *w)
