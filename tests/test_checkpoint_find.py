@@ -592,3 +592,129 @@ def test_many_experts_in_a_few_seconds(tmp_path):
     start = time.process_time()
     assert len(checkpoint.find(tmp_path)) == 20 * 256
     assert time.process_time() - start < 5
+
+
+def test_a_known_family_whose_config_names_no_activation(tmp_path):
+    """Its config class has a default, as in the nested text_config of LLaVA 1.5; an unknown family has none."""
+    tensors, config = stacks()
+    del config["text_config"]["hidden_act"], config["vision_config"]["hidden_act"]
+    entries = checkpoint.find(write(tmp_path, tensors, config))
+    assert {entry.stack: entry.activation for entry in entries} == {"text": "silu", "vision+encoder": "quick_gelu"}
+    config["text_config"]["model_type"] = "not_known"
+    with pytest.raises(Undecided, match="activation"):
+        checkpoint.load(write(tmp_path, tensors, config), stack="text")
+
+
+def test_flax_linen_writes_kernels(tmp_path):
+    """Parameters of a real flax module, flattened as its users do, against the module itself."""
+    linen = pytest.importorskip("flax.linen", reason="flax is not installed")
+    import jax
+    from flax.traverse_util import flatten_dict
+
+    class MlpBlock(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            h = linen.gelu(linen.Dense(F, name="fc1")(x), approximate=False)
+            return linen.Dense(x.shape[-1], name="fc2")(h)
+
+    block = MlpBlock()
+    x = random(3, D)
+    tensors = {}
+    params = []
+    for n in range(2):
+        params.append(block.init(jax.random.key(n), x))
+        for name, array in flatten_dict(params[n]["params"], sep=".").items():
+            tensors[f"encoder.layers_{n}.mlp.{name}"] = np.asarray(array)
+    path = write(tmp_path, tensors, {"model_type": "not_known", "hidden_act": "gelu"})
+    entries = checkpoint.find(path)
+    assert [(entry.stack, entry.layer) for entry in entries] == [("encoder", 0), ("encoder", 1)]
+    for entry, own in zip(entries, params, strict=True):
+        np.testing.assert_allclose(entry.load()(x), block.apply(own, x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
+def test_half_precision(tmp_path, library, dtype):
+    """Loaded as it is, in every library that has it; float32 where that is asked for."""
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
+    half = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    tensors = {f"model.layers.0.mlp.{n}.weight": random(*shape).astype(half) for n, shape in
+               (("gate_proj", (F, D)), ("up_proj", (F, D)), ("down_proj", (D, F)))}
+    path = write(tmp_path, tensors, {"model_type": "llama", "hidden_act": "silu"})
+    (entry,) = checkpoint.find(path)
+    assert entry.dtype == dtype
+    W1, V, W2 = (np.asarray(a, dtype=np.float64) for a in tensors.values())
+    x = random(3, D).astype(half)
+    wide = x.astype(np.float64)
+    reference = (silu(wide @ W1.T) * (wide @ V.T)) @ W2.T
+    if library == "torch":
+        torch = pytest.importorskip("torch", reason="torch is not installed")
+        x = torch.from_numpy(wide).to(getattr(torch, dtype))
+    elif library == "jax":
+        x = pytest.importorskip("jax.numpy", reason="jax is not installed").asarray(x)
+    net = entry.load(like=None if library == "numpy" else x)
+    assert str(net.weights.W1.dtype).removeprefix("torch.") == dtype
+    y = net(x)
+    assert y.dtype == x.dtype
+    y = y.double().numpy() if library == "torch" else np.asarray(y).astype(np.float64)
+    np.testing.assert_allclose(y, reference, rtol=0, atol=0.05 * np.abs(reference).max())
+    np.testing.assert_allclose(entry.load(like=wide)(wide), reference, rtol=1e-12)
+
+
+def test_eight_bits_with_their_scales(tmp_path):
+    """DeepSeek's float8 with a scale a block: the layer reads both, and none is left over."""
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
+    d, f = 128, 256
+    names = {"gate_proj": (f, d), "up_proj": (f, d), "down_proj": (d, f)}
+    tensors, wide = {}, {}
+    for name, shape in names.items():
+        scales = np.abs(random(shape[0] // 128, shape[1] // 128)).astype(np.float32)
+        values = random(*shape).astype(ml_dtypes.float8_e4m3fn)
+        at = f"model.layers.0.mlp.{name}"
+        tensors |= {f"{at}.weight": values, f"{at}.weight_scale_inv": scales}
+        wide[name] = values.astype(np.float64) * np.kron(scales, np.ones((128, 128)))
+    config = {"model_type": "deepseek_v3", "hidden_act": "silu",
+              "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
+    (entry,) = checkpoint.find(write(tmp_path, tensors, config))
+    assert set(entry.tensors) == set(tensors)
+
+    def reference(x):
+        return (silu(x @ wide["gate_proj"].T) * (x @ wide["up_proj"].T)) @ wide["down_proj"].T
+
+    x = random(2, d)
+    np.testing.assert_allclose(entry.load(like=x)(x), reference(x), rtol=1e-6, atol=1e-6 * np.abs(reference(x)).max())
+
+
+def test_gguf(tmp_path):
+    """Files that the package gguf writes: dense layers, experts in a stack and beside it."""
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed")
+    shapes = {"blk.0.ffn_gate": (F, D), "blk.0.ffn_up": (F, D), "blk.0.ffn_down": (D, F),
+              "blk.1.ffn_gate_exps": (3, F, D), "blk.1.ffn_up_exps": (3, F, D), "blk.1.ffn_down_exps": (3, D, F),
+              "blk.1.ffn_gate_shexp": (F, D), "blk.1.ffn_up_shexp": (F, D), "blk.1.ffn_down_shexp": (D, F)}
+    tensors = {name: random(*shape).astype(np.float32) for name, shape in shapes.items()}
+
+    def written(architecture):
+        path = tmp_path / f"{architecture}.gguf"
+        writer = gguf.GGUFWriter(path, architecture)
+        writer.add_embedding_length(D)
+        for name, array in tensors.items():
+            writer.add_tensor(f"{name}.weight", array)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return path
+
+    entries = checkpoint.find(written("qwen2moe"))
+    assert [(e.form, e.layer, e.expert, e.activation) for e in entries] == [
+        ("gated", 0, None, "silu"), ("expert", 1, None, "silu"), *(("expert", 1, n, "silu") for n in range(3))]
+    x = random(4, D)
+    for entry in entries:
+        kind = "_shexp" if "ffn_gate_shexp.weight" in str(entry.tensors) else "" if entry.layer == 0 else "_exps"
+        at = f"blk.{entry.layer}.ffn"
+        W1, V, W2 = (tensors[f"{at}_{side}{kind}"] for side in ("gate", "up", "down"))
+        if entry.expert is not None:
+            W1, V, W2 = W1[entry.expert], V[entry.expert], W2[entry.expert]
+        np.testing.assert_allclose(entry.load(like=x)(x), (silu(x @ W1.T) * (x @ V.T)) @ W2.T, rtol=1e-12)
+    with pytest.raises(Undecided, match="activation"):
+        checkpoint.find(written("falcon"))[0].load()

@@ -33,9 +33,8 @@ class Candidate(NamedTuple):
         if self.pattern.W1 == "W1":
             path, dot, matrix = key.rpartition(".")
             return path + dot + _OWN_BIASES[matrix]
-        if self.suffix:
-            return key[: -len(self.suffix)] + ".bias"
-        return key + "_bias" if self.stacked else key + ".bias"
+        stem, suffix = _split(key)
+        return stem + "_bias" if self.stacked and not suffix else stem + ".bias"
 
     @property
     def last(self) -> str:

@@ -8,6 +8,7 @@ from portable_ffn.checkpoint._errors import CheckpointError, Undecided
 from portable_ffn.checkpoint._families import Clip, Otherwise, Softcap, Switch, TopK
 from portable_ffn.checkpoint._scope import Scope
 from portable_ffn.checkpoint._spellings import LEARNED, fact
+from portable_ffn.checkpoint._surveyed import DEFAULTS
 
 
 class Chosen(NamedTuple):
@@ -45,6 +46,9 @@ def _by_config(scope: Scope, path: str, family: Otherwise, named: Sequence[Named
     if family.key is not None:
         named = [n for n in named if n.key == family.key] or named
     names = {n.ours for n in named}
+    model = scope.model_types[0] if scope.model_types else ""
+    if not named and model in DEFAULTS:
+        return Chosen(DEFAULTS[model], f"activation: {DEFAULTS[model]}, which {model} has where its config names none")
     if not named:
         raise Undecided(
             f"the activation of {path or 'the layer'} must be named, and no key of {scope.label} names it; pass "

@@ -134,6 +134,7 @@ FAMILIES = (
     Otherwise("clvp clvp_encoder", gate="second"),
     Otherwise("phi4_multimodal phi4_multimodal_audio", r"audio|encoders\.\d+\.feed_forward", gate="second",
               before=Norm("layer_norm")),
+    Otherwise("gguf", gate="first", layout="out_in"),
     # Matrices (in, out): Conv1D and stacks of experts.
     Otherwise("gpt2 openai-gpt imagegpt decision_transformer", layout="in_out"),
     Otherwise("clvp clvp_decoder", r"decoder", layout="in_out"),

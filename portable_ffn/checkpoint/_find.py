@@ -9,6 +9,7 @@ from portable_ffn.checkpoint._candidates import candidates
 from portable_ffn.checkpoint._decide import Facts, Read, count_experts, decide
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._gguf_config import gguf_config
 from portable_ffn.checkpoint._inside import adapters, unexplained
 from portable_ffn.checkpoint._own import is_own, read_own
 from portable_ffn.checkpoint._placement import Placement, placement
@@ -31,7 +32,8 @@ def entries(store: Store, facts: Facts) -> list[Entry]:
     if is_own(store):
         return [_own(store, facts)]
     known: dict[str, Said] = {}
-    asked = [ask(found, store.config, known) for found in candidates(store.logical)]
+    config = gguf_config(store.config) if "general.architecture" in store.config else store.config
+    asked = [ask(found, config, known) for found in candidates(store.logical)]
     asked = [question for question in asked if acceptable(question, store.logical)]
     layered = [question for question in asked if in_a_stack(question.path)]
     # Networks outside any stack (projectors, heads) only where the file holds nothing else.

@@ -41,6 +41,7 @@ PATTERNS = (
     Pattern("proj_up_gate", "proj_down", V="proj_up"),
     Pattern("linear", "linear_1", V="linear_v"),
     Pattern("ffn_gate", "ffn_down", V="ffn_up", sure=True),
+    Pattern("ffn_gate_shexp", "ffn_down_shexp", V="ffn_up_shexp", sure=True),
     Pattern("W1", "W2", V="V"),
     # one matrix that may hold both branches, or plain
     Pattern("gate_up_proj", "down_proj"),
@@ -84,6 +85,7 @@ PATTERNS = (
     Pattern("up_proj", "down_proj"),
     Pattern("proj_up", "proj_down"),
     Pattern("ffn_up", "ffn_down", sure=True),
+    Pattern("ffn_up_shexp", "ffn_down_shexp", sure=True),
     Pattern("wi", "wo"),
     Pattern("w1", "w2"),
     Pattern("W1", "W2"),
@@ -116,6 +118,8 @@ STACKED = (
     Pattern("up_proj", "down_proj"),
     Pattern("gate_and_up_projs", "down_projs"),
     Pattern("gate_proj.weight", "down_proj.weight", V="up_proj.weight"),
+    Pattern("ffn_gate_exps.weight", "ffn_down_exps.weight", V="ffn_up_exps.weight"),
+    Pattern("ffn_up_exps.weight", "ffn_down_exps.weight"),
 )
 
 # Last components of a path that say that what lies under it is a feed-forward network and nothing else.

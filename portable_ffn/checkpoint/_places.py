@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 _WRAPPERS = ("module.", "_orig_mod.", "base_model.model.", "_fsdp_wrapped_module.", "_forward_module.")
-_NUMBER = re.compile(r"\d+")
+# layers.3, and layers_3 or encoderblock_3 as flax.linen numbers its modules.
+_NUMBER = re.compile(r"(?:(?:\w*?(?:layers?|blocks?|h))_)?(\d+)$")
 # The words of a stack's name, in the order in which they are joined.
 _STACKS = (
     ("vision", re.compile(r"vis|vit|image|patch|pixel")),
@@ -41,24 +42,30 @@ def stack_of(path: str, text: bool) -> str:
     return "+".join(found) or "main"
 
 
+def _number(part: str) -> str | None:
+    """The number that a component of a path counts, or None."""
+    match = _NUMBER.match(part)
+    return match[1] if match else None
+
+
 def numbers(path: str) -> tuple[int, ...]:
     """The numbers of a path's components."""
-    return tuple(int(part) for part in path.split(".") if part.isdigit())
+    return tuple(int(n) for part in path.split(".") if (n := _number(part)) is not None)
 
 
 def shape(path: str) -> str:
     """A path with its numbers left out: equal for the layers of one stack."""
-    return ".".join("*" if part.isdigit() else part for part in path.split("."))
+    return ".".join(part if (n := _number(part)) is None else part[: -len(n)] + "*" for part in path.split("."))
 
 
 def in_a_stack(path: str) -> bool:
     """Whether a component of the path counts layers."""
-    return any(part.isdigit() for part in path.split("."))
+    return any(_number(part) is not None for part in path.split("."))
 
 
-def natural(path: str) -> tuple[tuple[int, int | str], ...]:
+def natural(path: str) -> tuple[tuple[int, int, str], ...]:
     """A key that sorts layers.2 before layers.10."""
-    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in path.split("."))
+    return tuple((1, 0, part) if (n := _number(part)) is None else (0, int(n), part) for part in path.split("."))
 
 
 def layer_numbers(paths: Sequence[str]) -> list[int]:
@@ -83,7 +90,7 @@ def layer_numbers(paths: Sequence[str]) -> list[int]:
 def _containers(path: str) -> list[str]:
     """The component before each number of a path."""
     parts = path.split(".")
-    return [parts[i - 1] if i else "" for i, part in enumerate(parts) if part.isdigit()]
+    return [parts[i - 1] if i else "" for i, part in enumerate(parts) if _number(part) is not None]
 
 
 def ranks(keys: Iterable[tuple[int, ...]]) -> list[int]:

@@ -63,7 +63,7 @@ def ask(found: Candidate, config: Mapping[str, Any], known: dict[str, Said]) -> 
         said = known[stack] = _said(stack, config)
     if said.family.packed and path.endswith("experts.mlp"):
         found = found._replace(stacked=True)
-    return Question(found, said, path, found.stacked or _among_experts(parts))
+    return Question(found, said, path, _among_experts(found, parts))
 
 
 def _said(path: str, config: Mapping[str, Any]) -> Said:
@@ -76,8 +76,10 @@ def _said(path: str, config: Mapping[str, Any]) -> Said:
     return Said(scope, otherwise(scope, path), surveyed, named_activations(scope, path))
 
 
-def _among_experts(parts: list[str]) -> bool:
-    """Whether a path is that of one of several networks that a router chooses from, or that stand beside them."""
+def _among_experts(found: Candidate, parts: list[str]) -> bool:
+    """Whether a candidate is one of several networks that a router chooses from, or that stand beside them."""
+    if found.stacked or found.pattern.W1.endswith("_shexp"):
+        return True
     if any(part.startswith(("expert", "shared_expert", "share_expert")) for part in parts):
         return True
     # mlp.shared_mlp is a network inside a mixture's; a shared_mlp of the layer itself is a network of its own.

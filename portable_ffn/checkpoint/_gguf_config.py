@@ -1,0 +1,35 @@
+"""The config that a GGUF file's metadata amount to: the architecture's activation and its widths.
+
+In GGUF matrices are (out, in), and a matrix of both branches has the gate first (ggml's swiglu). Source: the graphs of
+llama.cpp (src/llama-model.cpp), of which only those are here whose activation is also that of the original model: its
+GELU is the tanh form even where the original's is exact, and such an architecture asks for activation=.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+MODEL_TYPE = "gguf"
+
+_ACTIVATIONS = {
+    "silu": """
+        llama llama4 mistral3 qwen2 qwen2moe qwen2vl qwen3 qwen3moe qwen3vl phi3 phimoe internlm2
+        baichuan minicpm minicpm3 stablelm command-r cohere2 olmo olmo2 olmoe deepseek deepseek2
+        granite granitemoe exaone exaone4 glm4 glm4moe chatglm smollm3 seed_oss ernie4_5
+        hunyuan-dense hunyuan-moe xverse orion nomic-bert
+    """,
+    "gelu_tanh": "gemma gemma2 gemma3 gpt2 starcoder2 phi2",
+    "relu2": "nemotron arcee",
+}
+_BY_ARCHITECTURE = {name: activation for activation, names in _ACTIVATIONS.items() for name in names.split()}
+
+
+def gguf_config(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """A config in the words that the others use."""
+    architecture = metadata.get("general.architecture")
+    said = {
+        "model_type": MODEL_TYPE,
+        "hidden_act": _BY_ARCHITECTURE.get(architecture) if isinstance(architecture, str) else None,
+        "hidden_size": metadata.get(f"{architecture}.embedding_length"),
+        "num_experts_per_tok": metadata.get(f"{architecture}.expert_used_count"),
+    }
+    return {key: value for key, value in said.items() if value is not None}
