@@ -577,6 +577,22 @@ def test_zarr_goes_on(tmp_path, model, capsys, zarr, small_blocks, monkeypatch):
     assert_agrees(zarr.open_array(tmp_path / "y.zarr", mode="r")[:], x, *expected(model, x))
 
 
+@pytest.mark.parametrize("content", [None, b"", b"torn"])
+def test_zarr_whose_chunk_is_torn(tmp_path, model, capsys, zarr, small_blocks, monkeypatch, content):
+    from portable_ffn._apply._zarr import ZarrTarget
+
+    x = rows(90, 8)
+    save_zarr(zarr, tmp_path / "x.zarr", x, (16, 8))
+    with monkeypatch.context() as patched:
+        patched.setattr(ZarrTarget, "publish", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert main(command(model, tmp_path / "x.zarr", tmp_path / "y.zarr")) == 130
+    capsys.readouterr()
+    chunk = tmp_path / "y.zarr.partial" / "c" / "2" / "0"
+    chunk.unlink() if content is None else chunk.write_bytes(content)
+    assert run(capsys, model, tmp_path / "x.zarr", tmp_path / "y.zarr")[1]["rows_resumed"] == 32
+    assert_agrees(zarr.open_array(tmp_path / "y.zarr", mode="r")[:], x, *expected(model, x))
+
+
 def test_zarr_that_does_not_fit(tmp_path, model, capsys, zarr):
     assert "must be a directory that holds one Zarr array" in refused(
         capsys, model, tmp_path / "x.zarr", tmp_path / "y.zarr"

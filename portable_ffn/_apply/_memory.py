@@ -127,9 +127,10 @@ def rows_that_fit(step: Callable[[int, int], Any], source: Counted, limit: int, 
 
 
 def _peak(step: Callable[[int, int], Any], rows: int, source: Counted, tracing: Tracing) -> int:
-    """What a block of so many rows takes."""
+    """What a block of so many rows takes, with the copy of the result that writing it may make."""
     tracing.peak()
-    step(0, min(rows, source.rows))
+    y = step(0, min(rows, source.rows))
+    y.copy()
     return tracing.peak()
 
 

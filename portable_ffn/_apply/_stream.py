@@ -138,12 +138,15 @@ def _fill(
 
 
 def _crc_on_disk(target: Target, block: int) -> Callable[[int, int], int]:
-    """The CRC of rows that a target holds, read in blocks."""
+    """The CRC of rows that a target holds, read in blocks; none where they can't be read."""
 
     def check(start: int, stop: int) -> int:
         crc = 0
-        for first in range(start, stop, block):
-            crc = crc_of(target.read(first, min(first + block, stop)), crc)
+        try:
+            for first in range(start, stop, block):
+                crc = crc_of(target.read(first, min(first + block, stop)), crc)
+        except (OSError, ValueError, RuntimeError, Refused):
+            return -1
         return crc
 
     return check
