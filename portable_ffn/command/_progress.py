@@ -12,17 +12,18 @@ _SECONDS = 5.0
 
 
 @contextlib.contextmanager
-def shown() -> Iterator[Callable[[Row], None]]:
-    """What is to be called with each row."""
+def shown(told: Callable[..., str] | None = None) -> Iterator[Callable[..., None]]:
+    """What is to be called with each row, or with whatever `told` puts into words."""
+    tell = told or _Told()
     if sys.stderr.isatty() and importlib.util.find_spec("rich"):
-        with _moving() as show:
+        with _moving(tell) as show:
             yield show
     else:
-        yield _now_and_then()
+        yield _now_and_then(tell)
 
 
 @contextlib.contextmanager
-def _moving() -> Iterator[Callable[[Row], None]]:
+def _moving(tell: Callable[..., str]) -> Iterator[Callable[..., None]]:
     """One line that is overwritten."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -30,18 +31,16 @@ def _moving() -> Iterator[Callable[[Row], None]]:
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("starting")
-        tell = _Told()
-        yield lambda row: progress.update(task, description=tell(row))
+        yield lambda *what: progress.update(task, description=tell(*what))
 
 
-def _now_and_then() -> Callable[[Row], None]:
+def _now_and_then(tell: Callable[..., str]) -> Callable[..., None]:
     """A line every few seconds."""
-    tell = _Told()
     last = time.monotonic()
 
-    def show(row: Row) -> None:
+    def show(*what: object) -> None:
         nonlocal last
-        text = tell(row)
+        text = tell(*what)
         if time.monotonic() - last >= _SECONDS:
             last = time.monotonic()
             print(text, file=sys.stderr, flush=True)

@@ -13,10 +13,25 @@ if TYPE_CHECKING:
     from portable_ffn.testing._backends import BACKENDS, Backend
     from portable_ffn.testing._check import check
     from portable_ffn.testing._compare import Agreement, assert_agrees, compare
+    from portable_ffn.testing._compare_models import compare_models
+    from portable_ffn.testing._layers import Comparison, Layer
     from portable_ffn.testing._model import check_model
     from portable_ffn.testing._report import Report, Row
 
-__all__ = ["BACKENDS", "Agreement", "Backend", "Report", "Row", "assert_agrees", "check", "check_model", "compare"]
+__all__ = [
+    "BACKENDS",
+    "Agreement",
+    "Backend",
+    "Comparison",
+    "Layer",
+    "Report",
+    "Row",
+    "assert_agrees",
+    "check",
+    "check_model",
+    "compare",
+    "compare_models",
+]
 
 _ROOMS = {
     "BACKENDS": "_backends",
@@ -25,6 +40,9 @@ _ROOMS = {
     "Agreement": "_compare",
     "assert_agrees": "_compare",
     "compare": "_compare",
+    "compare_models": "_compare_models",
+    "Comparison": "_layers",
+    "Layer": "_layers",
     "check_model": "_model",
     "Report": "_report",
     "Row": "_report",

@@ -120,13 +120,13 @@ class Report:
         """A line for each backend, device and dtype: these, the worst error over the bound, and the verdict."""
         ordered = sorted(self.rows, key=_place(self.rows))
         return [
-            (*_key(group[0]), _number(_worst(group)), _verdict(group))
+            (*_key(group[0]), number(_worst(group)), _verdict(group))
             for _, found in groupby(ordered, key=_key)
             for group in [list(found)]
         ]
 
     def __str__(self) -> str:
-        lines = _aligned([("library", "device", "dtype", "error/bound", "verdict"), *self.summary()])
+        lines = aligned([("library", "device", "dtype", "error/bound", "verdict"), *self.summary()])
         for row in self.failures()[:_SHOWN]:
             gated = ", gated" if row.gated else ""
             lines.append(f"{row.backend} {row.device} {row.dtype}, {row.activation}{gated}, {row.case}: {row.message}")
@@ -174,7 +174,7 @@ def _worst(rows: list[Row]) -> float:
     return max((row.worst for row in rows if not math.isnan(row.worst)), default=math.nan)
 
 
-def _number(worst: float) -> str:
+def number(worst: float) -> str:
     """An error in units of the bound, as text."""
     return "-" if math.isnan(worst) else f"{worst:.3g}"
 
@@ -202,7 +202,7 @@ def _verdict(rows: list[Row]) -> str:
     return "pass" if any(not math.isnan(row.worst) for row in rows) else "pass (shapes only)"
 
 
-def _aligned(table: list[tuple[str, ...]]) -> list[str]:
+def aligned(table: list[tuple[str, ...]]) -> list[str]:
     """Columns of equal width."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]

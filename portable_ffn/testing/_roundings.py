@@ -147,7 +147,9 @@ def scaled(f: Failure) -> Explained:
     if got.size < 4 or square == 0.0:
         return
     by = float(np.sum(got * y)) / square
-    answer: Answer = (by * f.expected, 2.0 * max(abs(by), 1e-300) * f.bound)
-    worst = f.worst(answer)
-    if worst <= 1.0 and abs(by - 1.0) > 1e-12:
-        yield ("zeros" if by == 0.0 else f"everything scaled by {by:.4g}"), worst
+    answer: Answer = (by * f.expected, max(abs(by), 1e-300) * f.bound)
+    rest = f.worst(answer)
+    matters = f._replace(got=answer[0]).worst((f.expected, f.bound)) > 1.0
+    # The constant is itself measured, on values of which each may be off by its bound.
+    if rest <= 2.0 and matters:
+        yield ("zeros" if by == 0.0 else f"everything scaled by {by:.4g}"), rest

@@ -1,0 +1,106 @@
+"""`portable-ffn compare`: two checkpoints, or a checkpoint and a function, layer by layer."""
+
+import argparse
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from portable_ffn.command import CannotRun
+from portable_ffn.command._progress import shown
+from portable_ffn.command.check import imported
+from portable_ffn.testing import BACKENDS, Comparison, Layer, compare_models
+
+FACTS: dict[str, dict[str, Any]] = {
+    "activation": {"metavar": "NAME"},
+    "gate": {"choices": ("first", "second", "interleaved")},
+    "layout": {"choices": ("in_out", "out_in")},
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the subcommand."""
+    parser.description = (
+        "Compare two models layer by layer on the same inputs, in units of what rounding can do: the error of each "
+        "layer of B against the oracle of A, the first layer that differs, and why."
+    )
+    kinds = "a checkpoint: a directory, an index, or a file"
+    parser.add_argument("a", metavar="A", help=f"{kinds}; it says what is meant")
+    parser.add_argument("b", metavar="B", help=f"{kinds}; or package.module:function(x, W1, b1, W2, b2[, V, c])")
+    parser.add_argument("--layer", type=int, metavar="N", help="this layer alone")
+    parser.add_argument("--inputs", metavar="FILE", help="what enters each layer: layers.N.x in safetensors")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of random inputs (0)")
+    parser.add_argument(
+        "--dtype",
+        choices=("float64", "float32", "float16", "bfloat16"),
+        help="whose rounding is the unit (that of the files, the coarser of both)",
+    )
+    parser.add_argument(
+        "--backend", default="numpy", metavar="NAME", help="the library whose arrays a function is given (numpy)"
+    )
+    for side in ("a", "b"):
+        for fact, options in FACTS.items():
+            told = f"the {fact} of {side.upper()}, where it doesn't say"
+            parser.add_argument(f"--{fact}-{side}", help=told, **options)
+    parser.add_argument("--json", action="store_true", help="print the layers as one JSON document")
+    parser.add_argument("--html", metavar="FILE", help="write a page that shows where to look")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 where all layers agree, 1 where something differs, 2 where it could not run."""
+    comparison = _compared(args)
+    print(comparison.to_json() if args.json else comparison)
+    if args.html is not None:
+        try:
+            comparison.to_html(args.html)
+        except OSError as error:
+            raise CannotRun(f"--html {args.html} can't be written: {error.strerror}") from None
+    if comparison.different:
+        return 1
+    for layer in comparison.layers:
+        if layer.status == "error":
+            raise CannotRun(f"{layer.title} can't be compared: {' '.join(layer.message.split())}")
+    return 0 if comparison.passed else 2
+
+
+def _compared(args: argparse.Namespace) -> Comparison:
+    """The comparison; what keeps it from running is one line."""
+    from portable_ffn.testing._given import file_inputs
+
+    if args.backend not in BACKENDS:
+        raise CannotRun(f"--backend must be one of {', '.join(BACKENDS)}, got {args.backend!r}")
+    missing = BACKENDS[args.backend].missing()
+    if missing is not None:
+        raise CannotRun(f"{args.backend} was asked for, but {missing}")
+    a, b = model(args.a, "A"), model(args.b, "B")
+    facts = [{fact: given for fact in FACTS if (given := getattr(args, f"{fact}_{side}")) is not None} for side in "ab"]
+    try:
+        inputs = None if args.inputs is None else file_inputs(args.inputs)
+        with shown(_told) as progress:
+            return compare_models(
+                a,
+                b,
+                layer=args.layer,
+                dtype=args.dtype,
+                library=args.backend,
+                inputs=inputs,
+                seed=args.seed,
+                facts_a=facts[0],
+                facts_b=facts[1],
+                progress=progress,
+            )
+    except (TypeError, ValueError, OSError) as error:  # of which CheckpointError is one
+        raise CannotRun(str(error)) from None
+
+
+def model(spelled: str, side: str) -> str | Callable[..., Any]:
+    """A path as it is; what is none and spelled package.module:function, that function."""
+    if not Path(spelled).expanduser().exists() and re.fullmatch(r"\w+(\.\w+)*:\w+(\.\w+)*", spelled):
+        return imported(spelled, side)
+    return spelled
+
+
+def _told(layer: Layer, number: int, count: int) -> str:
+    """How far it is, in words."""
+    worst = "" if layer.status == "error" else f": {layer.worst:.3g} times the bound"
+    return f"{number + 1} of {count} layers: {layer.title}{worst}"
