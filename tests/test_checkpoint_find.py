@@ -718,3 +718,16 @@ def test_gguf(tmp_path):
         np.testing.assert_allclose(entry.load(like=x)(x), (silu(x @ W1.T) * (x @ V.T)) @ W2.T, rtol=1e-12)
     with pytest.raises(Undecided, match="activation"):
         checkpoint.find(written("falcon"))[0].load()
+
+
+@pytest.mark.parametrize("model_type", ["llama", "not_known"])
+def test_matrices_the_other_way_round_than_their_names_say(tmp_path, model_type):
+    """Both shapes chain, so that only the config's widths show it: refused, and read where the layout is given."""
+    W1, V, W2 = random(D, F), random(D, F), random(F, D)
+    tensors = {f"model.layers.0.mlp.{n}.weight": a for n, a in
+               (("gate_proj", W1), ("up_proj", V), ("down_proj", W2))}
+    path = write(tmp_path, tensors, {"model_type": model_type, "hidden_act": "silu", "hidden_size": D,
+                                     "intermediate_size": F})
+    with pytest.raises(CheckpointError, match="the other way round"):
+        checkpoint.load(path)
+    agree(checkpoint.load(path, layout="in_out"), lambda x: (silu(x @ W1) * (x @ V)) @ W2)

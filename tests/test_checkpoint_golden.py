@@ -4,8 +4,11 @@ They are found by PORTABLE_FFN_CASES. Everything is compared in float64, where a
 magnitude; the largest difference that rounding makes is 1e-12 of the largest output.
 """
 
+import contextlib
+import copy
 import json
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ import numpy as np
 import pytest
 
 from portable_ffn import checkpoint
+from portable_ffn.checkpoint import CheckpointError
 
 CASES = os.environ.get("PORTABLE_FFN_CASES")
 ROUNDING = 1e-12
@@ -151,6 +155,45 @@ def test_activations_by_every_spelling():
             y = ACTIVATIONS[mine](data["x"].astype(np.float64))
             # Their own roundings of sqrt(2 / pi) differ by up to 1e-10, their softplus's threshold by as much.
             np.testing.assert_allclose(y, data[f"{name}.y64"], rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+# What a hand or a fault may put into a config.
+JUNK = (None, True, 0, -1, 2**70, -2.5, float("inf"), float("nan"), "", "gelu", "\0", "x" * 1000, [], [None], [[[]]],
+        {}, {"model_type": "bert"}, {"a": {"b": 1}}, "gpt_oss", "gemma3n_text")
+ODD = ("bert", "gpt_oss", "dory", "gemma3n__gemma3n_text", "zamba2", "dbrx", "squeezebert", "levit", "inkling2",
+       "llava", "mobilebert__layer_norm", "qwen2_5_omni", "t5", "step3p7", "kosmos2_5", "xlnet", "apertus")
+
+
+def places(config: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The path of every key of a config."""
+    if isinstance(config, dict):
+        for key, value in config.items():
+            yield (*path, key)
+            yield from places(value, (*path, key))
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_config_of_junk_loads_or_is_refused(tmp_path, name):
+    """Whatever a config says, there is a result or a CheckpointError."""
+    rng = random.Random(name)
+    folder = Path(str(CASES)) / "golden" / name
+    (tmp_path / "model.safetensors").symlink_to(folder / "model.safetensors")
+    original = (folder / "config.json").read_text()
+    for _ in range(40):
+        config = json.loads(original)
+        for _ in range(rng.randint(1, 4)):
+            *outer, last = rng.choice(list(places(config)) or [("model_type",)])
+            inner = config
+            for key in outer:
+                inner = inner[key]
+            inner[last] = copy.deepcopy(rng.choice(JUNK))
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        try:
+            for entry in checkpoint.find(tmp_path)[:6]:
+                with contextlib.suppress(CheckpointError):
+                    entry.load()
+        except CheckpointError:
+            continue
 
 
 def test_the_real_model():

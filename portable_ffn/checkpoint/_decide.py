@@ -91,8 +91,8 @@ def _packed(question: Question, tensors: Mapping[str, Info]) -> int:
     found, key = question.found, question.family.packed
     if not found.stacked or len(tensors[found.W2].shape) != 2:
         return 0
-    config = question.scope.get("ffn_config") or {}
-    count = config.get(key) if key else None
+    config = question.scope.get("ffn_config")
+    count = config.get(key) if key and isinstance(config, Mapping) else None
     if not isinstance(count, int) or count < 1 or tensors[found.W2].shape[0] % count:
         raise CheckpointError(f"{found.W2} packs experts, and the config must name their number; it doesn't")
     return count

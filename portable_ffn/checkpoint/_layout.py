@@ -84,7 +84,7 @@ def decide_layout(
     if surveyed or (found.pattern.sure and found.suffix == ".weight"):
         why = "the family was surveyed" if surveyed else "the names are only ever Linear's"
         return _pick(allowed, True, f"layout: out_in, {why}")
-    widths = {scope.get(key) for key in _WIDTH_KEYS} - {None}
+    widths = [scope.get(key) for key in _WIDTH_KEYS]
     fitting = [r for r in allowed if r.d_model in widths]
     if not square and len(fitting) == 1:
         return fitting[0]._replace(reason="layout: by the width that the config gives")

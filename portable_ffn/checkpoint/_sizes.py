@@ -36,6 +36,11 @@ def check_sizes(scope: Scope, d_model: int, d_ff: int, halved: bool, where: str)
     inner = scope.chain[0]
     if any(isinstance(inner.get(key), list) for key in _STAGE_KEYS):
         return
+    model, hidden = ({inner[k] for k in keys if isinstance(inner.get(k), int)} for keys in (_MODEL_KEYS, _HIDDEN_KEYS))
+    if d_model != d_ff and d_model not in model and d_model in hidden and d_ff in model:
+        raise CheckpointError(
+            f"{where} must have d_model = {d_ff} and d_ff = {d_model} as {scope.label} says, and its matrices lie the "
+            'other way round; pass layout="in_out" if that is how they were written, layout="out_in" if not')
     for keys, width, word in ((_MODEL_KEYS, d_model, "d_model"), (_HIDDEN_KEYS, d_ff, "d_ff")):
         key = next((k for k in keys if isinstance(inner.get(k), int)), None)
         if key is None or width in numbers:
