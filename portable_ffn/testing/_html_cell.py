@@ -46,8 +46,8 @@ def example(found: "Example", where: str) -> str:
         f'<div class="box"><p><strong>The smallest input that shows it</strong></p><dl class="facts">'
         f"<dt>x</dt><dd><code>{text(numbers(found.x))}</code></dd>"
         f"<dt>from</dt><dd>{text(where)}{text(position)}; {alone}</dd>"
-        f"<dt>y[{found.feature}]</dt><dd><code>{found.got:.9g}</code></dd>"
-        f"<dt>expected</dt><dd><code>{found.expected:.9g}</code> ± <code>{found.bound:.3g}</code></dd></dl></div>"
+        f"<dt>y[{found.feature}]</dt><dd><code>{found.got!r}</code></dd>"
+        f"<dt>expected</dt><dd><code>{found.expected!r}</code> ± <code>{found.bound:.3g}</code></dd></dl></div>"
     )
 
 
@@ -59,7 +59,7 @@ def _cases(rows: tuple["Row", ...]) -> str:
         for row in rows
     )
     return (
-        f'<table class="cases"><thead><tr><th scope="col">case</th><th scope="col">error/bound</th>'
+        f'<table class="cases"><thead><tr><th scope="col">case</th><th scope="col">error</th>'
         f'<th scope="col">outcome</th></tr></thead><tbody>{lines}</tbody></table>'
     )
 

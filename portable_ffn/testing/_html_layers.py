@@ -120,7 +120,7 @@ def _layer(number: int, layer: "Layer") -> str:
     mark = "✕ " if failed else ""
     other = f"<dt>in B</dt><dd>{text(layer.other)}</dd>" if layer.other and layer.other != layer.name else ""
     cause = f"<dt>because</dt><dd>{text(layer.cause or _UNKNOWN)}</dd>" if layer.status == "fail" else ""
-    told = f"<dt>told</dt><dd>{text(layer.message)}</dd>" if layer.message else ""
+    told = f"<dt>in full</dt><dd>{text(layer.message)}</dd>" if layer.message else ""
     differing = "".join(f"<dt>{text(one.weight)}</dt><dd>{text(one.says)}</dd>" for one in layer.unequal)
     smallest = "" if layer.example is None else example(layer.example, layer.title)
     return (

@@ -37,7 +37,7 @@ def shade(status: str, worst: float) -> str:
 
 def numbers(values: tuple[float, ...], at_most: int = 16) -> str:
     """A list of numbers as one would type it."""
-    shown = ", ".join(f"{value:.9g}" for value in values[:at_most])
+    shown = ", ".join(map(repr, values[:at_most]))
     return f"[{shown}{', …' if len(values) > at_most else ''}]"
 
 
@@ -104,6 +104,7 @@ button { font: inherit; color: inherit; cursor: pointer; border: 0; }
   background: none; border: 1px solid var(--line); border-radius: 999px; padding: 2px 10px; font-size: 13px;
   max-width: 100%; overflow-wrap: anywhere; text-align: left;
 }
+.close { flex: none; white-space: nowrap; }
 .chips button:hover, .close:hover { border-color: var(--muted); }
 :focus-visible { outline: 3px solid var(--focus); outline-offset: 2px; }
 table { border-collapse: collapse; width: 100%; }
@@ -142,6 +143,7 @@ thead th:first-child { text-align: left; padding-left: 0; }
 .cases { margin-top: 12px; font-size: 13px; }
 .cases td, .cases th { padding: 3px 8px 3px 0; border-top: 1px solid var(--line); vertical-align: top; }
 .cases thead th { border: 0; text-align: left; }
+.cases td:first-child, .cases th { overflow-wrap: normal; }
 .cases .number { text-align: right; white-space: nowrap; }
 .box { border-left: 3px solid var(--bad); padding: 2px 0 2px 12px; margin-top: 12px; }
 .chart { display: grid; grid-template: 240px / 46px minmax(0, 1fr); margin: 10px 0 20px; }
@@ -162,5 +164,12 @@ thead th:first-child { text-align: left; padding-left: 0; }
 }
 .layer summary::-webkit-details-marker { display: none; }
 .layer .inside { padding: 4px 14px 14px; scroll-margin-top: 60px; }
+@media (max-width: 480px) {
+  main { padding: 20px 12px 48px; }
+  .card, [popover] { padding: 12px; }
+  .heat col:first-child { width: 29%; }
+  .cell { font-size: 12px; padding-left: 0; padding-right: 0; }
+  .layer summary { grid-template-columns: 62px minmax(0, 1fr) max-content; gap: 9px; }
+}
 details.card { margin-top: 8px; } summary { cursor: pointer; }
 """
