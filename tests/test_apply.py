@@ -516,13 +516,13 @@ def test_no_more_memory_than_it_says(tmp_path):
 
 
 def test_too_little_memory_says_how_much(tmp_path, capsys):
-    model = write_model(tmp_path / "model", 256, 16_384, layers=1)
+    model = write_model(tmp_path / "model", 256, 4096, layers=1)
     x, y = tmp_path / "x.npy", tmp_path / "y.npy"
-    np.save(x, rows(300, 256))
-    told = refused(capsys, model, x, y, "--memory", "50MiB")
-    assert re.search(r"--memory must be more than 56\.\d MiB for the weights of encoder\.layer\.0", told)
-    told = refused(capsys, model, x, y, "--memory", "56.15MiB")
-    enough = re.search(r"--memory must be (5[67]\.\d MiB) at least for these weights and one row, got 56\.2 MiB", told)
+    np.save(x, rows(40, 256))
+    told = refused(capsys, model, x, y, "--memory", "30MiB")
+    assert re.search(r"--memory must be more than 32\.\d MiB for the weights of encoder\.layer\.0", told)
+    told = refused(capsys, model, x, y, "--memory", "32.05MiB")
+    enough = re.search(r"--memory must be (32\.\d MiB) at least for these weights and one row, got 32\.1 MiB", told)
     assert left(tmp_path) == []
     assert run(capsys, model, x, y, "--memory", enough[1])[1]["rows_per_block"] < 64
     assert_agrees(np.load(y), np.load(x), *expected(model, np.load(x)))
