@@ -347,6 +347,13 @@ def test_gpt_oss_clips_and_interleaves(tmp_path):
         return (g / (1 + np.exp(-1.702 * g)) * (u + 1)) @ down[1] + b2[1]
 
     agree(entry.load(), reference)
+    # As released, the config has no alpha: 1.702 is in the code. Without a limit, nothing can be said.
+    del config["swiglu_alpha"]
+    assert checkpoint.find(write(tmp_path, tensors, config))[1].activation == ClippedGate(2.0, 1.702, 1.0)
+    del config["swiglu_limit"]
+    with pytest.raises(Undecided, match="swiglu_limit") as caught:
+        checkpoint.find(write(tmp_path, tensors, config))[1].load()
+    assert caught.value.argument == "activation"
 
 
 def test_a_convolution_of_width_1_and_in_groups(tmp_path):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from portable_ffn.checkpoint._activation_key import Named
 from portable_ffn.checkpoint._errors import CheckpointError, Undecided
-from portable_ffn.checkpoint._families import Clip, Otherwise, Softcap, Switch, TopK
+from portable_ffn.checkpoint._family_row import Clip, Otherwise, Softcap, Switch, TopK
 from portable_ffn.checkpoint._scope import Scope
 from portable_ffn.checkpoint._spellings import LEARNED, fact
 from portable_ffn.checkpoint._surveyed import DEFAULTS
@@ -95,11 +95,13 @@ def _gate(fixed: Clip | Softcap | TopK, base: Callable[[], Chosen], scope: Scope
                 return base()
             return Chosen(TopKGate(share, base().activation), f"activation: Gaussian top-k by {fixed.sparsity}")
         limit, alpha = _number(scope, fixed.limit, layer), _number(scope, fixed.alpha, layer)
-        # No list, or 0 in it: no clamp.
-        if not limit and alpha in (None, 1.0) and not fixed.offset:
+        alpha = fixed.alpha_else if alpha is None else alpha
+        if limit is None and not fixed.optional:
+            raise Undecided(f"{scope.label} must have {fixed.limit}, the clamp of this family's gate; it hasn't. Pass "
+                            "activation=ClippedGate(...)", "activation")
+        if not limit and fixed.optional and alpha == 1.0 and not fixed.offset:
             return base()
-        gate = ClippedGate(limit or None, 1.0 if alpha is None else alpha, fixed.offset,
-                           "after" if fixed.clip == "after" else "before")
+        gate = ClippedGate(limit, alpha, fixed.offset, "after" if fixed.clip == "after" else "before")
         return Chosen(gate, f"activation: clamped, by {fixed.limit}")
     except CheckpointError:
         raise

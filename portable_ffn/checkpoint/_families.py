@@ -7,88 +7,9 @@ numerically with these rows.
 """
 
 import re
-from typing import NamedTuple
 
+from portable_ffn.checkpoint._family_row import Clip, Norm, Otherwise, Softcap, Switch, TopK
 from portable_ffn.checkpoint._scope import Scope
-
-Eps = float | str
-
-
-class Clip(NamedTuple):
-    """Clamps of a gate: numbers, or the config keys that hold them. A list in the config has one number a layer.
-
-    `alpha_else` is alpha where the config has no such key.
-    """
-
-    limit: float | str
-    alpha: float | str = 1.0
-    offset: float = 0.0
-    clip: str = "before"
-    alpha_else: float = 1.0
-
-
-class Softcap(NamedTuple):
-    """Config keys of the two caps of a softcapped SwiGLU."""
-
-    gate: str
-    up: str
-
-
-class TopK(NamedTuple):
-    """Config key of the share of gates that a Gaussian top-k puts to zero, a layer each."""
-
-    sparsity: str
-
-
-class Norm(NamedTuple):
-    """A normalisation inside the network: its name beside the matrices, its kind, its eps (or the key of it).
-
-    The kind is one of `_recipe.NORMS`, or the config key that says "layer_norm" or "no_norm".
-    """
-
-    name: str
-    kind: str = "layer"
-    eps: Eps = 1e-5
-
-
-class Otherwise(NamedTuple):
-    """One row: for `models` (model types), where `where` is found in the layer's path."""
-
-    models: str
-    where: str = ""
-    activation: "str | Clip | Softcap | TopK | Switch | None" = None
-    means: tuple[str, str] | None = None
-    gate: str | None = None
-    layout: str | None = None
-    before: Norm | None = None
-    middle: Norm | None = None
-    after: Norm | None = None
-    after_residual: bool = False
-    residual: bool = False
-    scale: str | None = None
-    batch_norm: tuple[tuple[str, str, bool, Eps], ...] = ()
-    scales: tuple[tuple[str, str], ...] = ()
-    lora: str | None = None
-    accept: bool = False
-    ignore: bool = False
-    multipliers: tuple[tuple[str, str, int], ...] = ()
-    groups: tuple[str, str] | None = None
-    packed: str | None = None
-    halved: bool = False
-    free_width: bool = False
-    beside: str = ""
-    root: bool = False
-    words: str = ""
-    key: str | None = None
-
-
-class Switch(NamedTuple):
-    """A config key that is true or false, and the activation that each means."""
-
-    key: str
-    yes: str
-    no: str
-
 
 _CLIP = Clip("swiglu_limit")
 # GPT-OSS as OpenAI released it has no swiglu_alpha in its config: the model's code fixes 1.702.
@@ -124,8 +45,8 @@ FAMILIES = (
     Otherwise("deepseek_v4", activation=_CLIP),
     Otherwise("glm5_next glm5_next_text glm5_next_vision", activation=_CLIP),
     Otherwise("hy_v4 hy_v4_vl hy_v4_vl_text", r"\bexperts\b", activation=_CLIP),
-    Otherwise("step3p7", r"share", activation=Clip("swiglu_limits_shared", clip="after")),
-    Otherwise("step3p7", r"moe", activation=Clip("swiglu_limits", clip="after")),
+    Otherwise("step3p7", r"share", activation=Clip("swiglu_limits_shared", clip="after", optional=True)),
+    Otherwise("step3p7", r"moe", activation=Clip("swiglu_limits", clip="after", optional=True)),
     Otherwise("inkling2 inkling2_text inkling2_loop inkling2_loop_text", r"\bexperts\b",
               activation=Softcap("mlp_gate_softcap", "mlp_up_softcap")),
     Otherwise("gemma3n gemma3n_text", r"\.mlp$", activation=TopK("activation_sparsity_pattern")),

@@ -9,7 +9,7 @@ from typing import Any
 from portable_ffn.checkpoint._candidates import Candidate, Info, is_network_path
 from portable_ffn.checkpoint._choose import Chosen
 from portable_ffn.checkpoint._errors import CheckpointError
-from portable_ffn.checkpoint._families import Norm, Otherwise
+from portable_ffn.checkpoint._family_row import Norm, Otherwise
 from portable_ffn.checkpoint._layout import Layout
 from portable_ffn.checkpoint._patterns import ACTIVATION_MODULES, BETWEEN, OUTSIDE
 from portable_ffn.checkpoint._recipe import BATCH_NORM_LEAVES, NORMS, BatchNorm, Fold, LowRank, NormRecipe, Scale

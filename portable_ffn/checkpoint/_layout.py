@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from portable_ffn.checkpoint._candidates import Candidate, Info, trimmed
 from portable_ffn.checkpoint._errors import CheckpointError, Undecided
-from portable_ffn.checkpoint._families import Otherwise
+from portable_ffn.checkpoint._family_row import Otherwise
 from portable_ffn.checkpoint._scope import Scope
 
 _WIDTH_KEYS = ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "emb_dim", "model_dim", "hidden_dim",

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from portable_ffn.checkpoint._activation_key import Named, named_activations
 from portable_ffn.checkpoint._candidates import Candidate, Info, is_network_path
-from portable_ffn.checkpoint._families import Otherwise, otherwise
+from portable_ffn.checkpoint._families import otherwise
+from portable_ffn.checkpoint._family_row import Otherwise
 from portable_ffn.checkpoint._layout import matrix_shape, readings
 from portable_ffn.checkpoint._patterns import BRIDGES, NETWORK_WORDS
 from portable_ffn.checkpoint._places import unwrap
