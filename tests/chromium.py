@@ -1,11 +1,13 @@
 """A headless Chromium driven over its DevTools pipe: no driver, no port, no package."""
 
+import fcntl
 import itertools
 import json
 import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -21,6 +23,14 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 SECONDS = 60.0
+# Chromium's two ends of the pipe take the numbers that it knows them by.
+LAUNCH = """
+import os, sys
+_, commands, answers, *program = sys.argv
+os.dup2(int(commands), 3)
+os.dup2(int(answers), 4)
+os.execv(program[0], program)
+"""
 
 
 def find():
@@ -39,17 +49,21 @@ class Browser:
     def __init__(self, program, profile):
         to_read, self.out = os.pipe()
         self.into, to_write = os.pipe()
-        # Chromium reads commands from descriptor 3 and writes answers to 4.
-        command = 'exec "$0" "$@" 3<&%d 4>&%d' % (to_read, to_write)
+        # Out of the way of 3 and 4, on which Chromium reads commands and writes answers.
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (to_read, to_write)]
+        launch = (
+            "import os, sys; _, a, b, *rest = sys.argv; os.dup2(int(a), 3); os.dup2(int(b), 4); os.execv(rest[0], rest)"
+        )
+        arguments = [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
         self.process = subprocess.Popen(
-            ["sh", "-c", command, program, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
-            pass_fds=(to_read, to_write),
+            [sys.executable, "-c", LAUNCH, *map(str, ends), *arguments],
+            pass_fds=ends,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        os.close(to_read)
-        os.close(to_write)
+        for end in (to_read, to_write, *ends):
+            os.close(end)
         self.numbers, self.buffer, self.events, self.session = itertools.count(1), b"", [], None
         pages = [target for target in self.call("Target.getTargets")["targetInfos"] if target["type"] == "page"]
         attached = self.call("Target.attachToTarget", targetId=pages[0]["targetId"], flatten=True)
