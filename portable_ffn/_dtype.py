@@ -26,7 +26,9 @@ def dtype_name(dtype: DType) -> str:
     """The standard's name of a library's dtype: "float32" for np.float32, torch.float32, "float32"."""
     if isinstance(dtype, str):
         return dtype
-    known = _names.setdefault(type(dtype), {})
+    known = _names.get(type(dtype))
+    if known is None:
+        known = _names.setdefault(type(dtype), {})
     name = known.get(dtype)
     if name is None:
         name = known[dtype] = _read_name(dtype)

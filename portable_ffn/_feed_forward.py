@@ -74,9 +74,11 @@ def feed_forward(
     one, name, dtype = validated(arrays)
     native = NATIVE.get(one.name)
     try:
-        with one.quiet():
-            y = None if native is None else native(arrays, act, name, dtype)
-            return generic(one, arrays, act, name, dtype) if y is None else y
+        y = None if native is None else native(arrays, act, name, dtype)
+        if y is None:
+            with one.quiet():
+                y = generic(one, arrays, act, name, dtype)
+        return y
     except ValueError as error:
         raise explain_devices(NAMES, arrays) or error from None
 
@@ -134,12 +136,13 @@ def hidden(
 
 def validated(arrays: tuple[Array | None, ...]) -> tuple[Library, str, DType]:
     """The library and the dtype of the result, its name first, of arguments that fit; else raises, as promised."""
-    if arrays[1] is None or arrays[3] is None:
-        name = "W1" if arrays[1] is None else "W2"
-        raise TypeError(f"{name} must be an array, got None; only biases and V may be None")
+    x, W1, b1, W2, b2, V, c = arrays
+    if W1 is None or W2 is None:
+        raise TypeError(f"{'W1' if W1 is None else 'W2'} must be an array, got None; only biases and V may be None")
     one = one_library(NAMES, arrays)
-    check_shapes(*arrays)
-    return one, *result_dtype(one, NAMES, arrays)
+    check_shapes(x, W1, b1, W2, b2, V, c)
+    name, dtype = result_dtype(one, NAMES, arrays)
+    return one, name, dtype
 
 
 def generic(

@@ -60,6 +60,7 @@ _NAMESPACES: Mapping[str, Callable[[], Namespace]] = {
 _HALF_VIA_FLOAT32 = frozenset({"numpy", "dask"})
 # Libraries that compute by NumPy at the call and so warn by it.
 _WARNS = frozenset({"numpy", "array_api_strict"})
+_NOTHING_TO_QUIET = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Library:
             import numpy as np
 
             return np.errstate(all="ignore")
-        return nullcontext()
+        return _NOTHING_TO_QUIET
 
     def default_float(self) -> str:
         """The dtype that this library, as configured, makes of Python floats."""
@@ -99,10 +100,14 @@ class Library:
 
 
 _loaded: dict[str, Library] = {}
+_by_type: dict[type, Library] = {}
 
 
 def library(array: Array, argument: str = "x") -> Library:
     """The library of one array; TypeError where it is no array."""
+    known = _by_type.get(type(array))
+    if known is not None:
+        return known
     name = library_of(array)
     if name is None:
         raise not_an_array(argument, array)
@@ -112,6 +117,7 @@ def library(array: Array, argument: str = "x") -> Library:
         if name not in _NAMESPACES:
             return Library(name, array.__array_namespace__())
         found = _loaded[name] = Library(name, _NAMESPACES[name]())
+    _by_type[type(array)] = found
     return found
 
 
@@ -137,30 +143,35 @@ def result_dtype(one: Library, names: tuple[str, ...], arrays: tuple[Array, ...]
 
     Raises TypeError for an argument whose dtype is neither real floating nor integer nor boolean.
     """
-    first = arrays[0].dtype
-    if one.name != "torch" and dtype_name(first) in REAL_FLOATING:
+    x = arrays[0]
+    first = x.dtype
+    name = dtype_name(first)
+    if name in REAL_FLOATING:
         for array in arrays:
-            if array is not None and array.dtype != first:
+            # The same object most often; comparing costs more.
+            if array is not None and array is not x and array.dtype is not first and array.dtype != first:
                 break
         else:
-            return dtype_name(first), first
+            if one.name != "torch" or name == "float64" or _under_autocast(name, x, one.xp) == name:
+                return name, first
     given = [(argument, array.dtype) for argument, array in zip(names, arrays, strict=True) if array is not None]
     for argument, dtype in given:
         if dtype_name(dtype) not in COMPUTABLE:
             raise refuse_dtype(argument, dtype)
     name = widest(dtype_name(dtype) for _, dtype in given) or one.default_float()
     if one.name == "torch":
-        name = _under_autocast(name, arrays[0].device.type)
+        name = _under_autocast(name, x, one.xp)
     for _, dtype in given:
         if dtype_name(dtype) == name:
             return name, dtype
     return name, one.dtype(name)
 
 
-def _under_autocast(name: str, device: str) -> str:
+def _under_autocast(name: str, x: Array, torch: Namespace) -> str:
     """The dtype that PyTorch's Linear would give: autocast replaces every real floating dtype but float64."""
-    import torch
-
-    if name != "float64" and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        return dtype_name(torch.get_autocast_dtype(device))
-    return name
+    if name == "float64":
+        return name
+    device = "cpu" if x.is_cpu else x.device.type
+    if device != "cpu" and not torch.amp.is_autocast_available(device):
+        return name
+    return dtype_name(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else name

@@ -11,22 +11,25 @@ from typing import Any
 Row = Callable[..., Any]
 
 
-# Rooms that import a library are imported at the first call that needs them.
+# A room that imports a library is imported at the first call that needs it, and stands in the table from then on.
 def _numpy(*network: Any) -> Any:
     from portable_ffn._native_numpy import network as row
 
+    NATIVE["numpy"] = row
     return row(*network)
 
 
 def _torch(*network: Any) -> Any:
     from portable_ffn._native_torch import network as row
 
+    NATIVE["torch"] = row
     return row(*network)
 
 
 def _jax(*network: Any) -> Any:
     from portable_ffn._native_jax import network as row
 
+    NATIVE["jax"] = row
     return row(*network)
 
 

@@ -42,6 +42,8 @@ VALUES: Mapping[str, Callable[[Array], Array]] = {
 # and the configuration (x64, matmul precision) apart.
 _compiled: dict[tuple[str, Any], Callable[..., Array]] = {}
 MOST = 256
+# Types that are no tracers: the question costs more than the answer's look-up.
+_concrete: set[type] = set()
 
 
 def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array | None:
@@ -50,8 +52,10 @@ def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array
     A fresh lambda would be compiled anew at every call.
     """
     for array in arrays:
-        if isinstance(array, jax.core.Tracer):
-            return None
+        if type(array) not in _concrete:
+            if isinstance(array, jax.core.Tracer):
+                return None
+            _concrete.add(type(array))
     key: Any = getattr(act, "name", None)
     if key is None:
         key = getattr(act, "gate", None)

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from portable_ffn._typing import Array
 
 Act = Callable[[Array], Array]
+Step = Callable[[Array, Array | None], Array]
 
 
 def relu2(h: Array) -> Array:
@@ -73,7 +74,7 @@ RECORDED: Mapping[str, Act] = {
 }
 # What a compiler or a transform sees: no step depends on a value.
 TRACED: Mapping[str, Act] = {**RECORDED, "gelu": erf_gelu}
-IN_PLACE: Mapping[str, Act] = {
+_IN_PLACE: Mapping[str, Act] = {
     "relu": torch.relu_,
     "relu2": lambda h: torch.relu_(h).square_(),
     "relu6": partial(F.relu6, inplace=True),
@@ -92,7 +93,20 @@ IN_PLACE: Mapping[str, Act] = {
 }
 
 
-def clipped_gate_(g: Array, u: Array, gate: Any) -> Array:
+def _gated(activation: Act) -> Step:
+    """act(g), times u where the network is gated, into g."""
+
+    def step(g: Array, u: Array | None) -> Array:
+        return activation(g) if u is None else activation(g).mul_(u)
+
+    return step
+
+
+# What nobody records.
+IN_PLACE: Mapping[str | None, Step] = {name: _gated(activation) for name, activation in _IN_PLACE.items()}
+
+
+def clipped_gate_(g: Array, u: Any, gate: Any) -> Array:
     """The gate with clamps, into g; the linear branch u is overwritten."""
     if gate.limit is not None:
         u.clamp_(-gate.limit, gate.limit)

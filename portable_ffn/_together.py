@@ -20,17 +20,24 @@ def one_library(names: tuple[str, ...], arrays: tuple[Array, ...]) -> Library:
     """
     first = arrays[0]
     one = library(first, names[0])
-    for argument, array in zip(names, arrays, strict=True):
-        if array is None or array is first:
-            continue
-        if library_of(array) != one.name:
-            raise _two_libraries(names[0], one.name, argument, array)
+    kind = type(first)
+    for array in arrays:
+        if array is not None and type(array) is not kind and library_of(array) != one.name:
+            raise _two_libraries(names[0], one.name, _argument(array, names, arrays), array)
     if one.name in _MANY_DEVICES:
-        device = first.device
-        for argument, array in zip(names, arrays, strict=True):
-            if array is not None and array.device != device:
-                raise _two_devices(names[0], device, argument, array.device)
+        device, on_cpu = first.device, getattr(first, "is_cpu", False)
+        for array in arrays:
+            # PyTorch's flag costs a third of its device.
+            if array is None or array is first or (on_cpu and array.is_cpu):
+                continue
+            if array.device != device:
+                raise _two_devices(names[0], device, _argument(array, names, arrays), array.device)
     return one
+
+
+def _argument(array: Array, names: tuple[str, ...], arrays: tuple[Array, ...]) -> str:
+    """The name under which an array was given."""
+    return next(name for name, given in zip(names, arrays, strict=True) if given is array)
 
 
 def _two_libraries(first: str, name: str, argument: str, array: Array) -> TypeError:

@@ -23,19 +23,18 @@ def check_shapes(
     c: Array | None,
 ) -> None:
     """Raise ValueError unless the shapes are those of a network; all faults are told at once."""
-    features, width, ways_out = x.shape, W1.shape, W2.shape
-    if (
-        len(features) >= 1
-        and len(width) == 2
-        and len(ways_out) == 2
-        and features[-1] == width[0]
-        and ways_out[0] == width[1]
-        and (b1 is None or b1.shape == width[1:])
-        and (b2 is None or b2.shape == ways_out[1:])
-        and (V is None or V.shape == width)
-        and (c is None or (V is not None and c.shape == width[1:]))
-    ):
-        return
+    features, inward, outward = x.shape, W1.shape, W2.shape
+    if len(features) >= 1 and len(inward) == 2 and len(outward) == 2:
+        d_model, d_ff = inward
+        if (
+            features[-1] == d_model
+            and outward[0] == d_ff
+            and (b1 is None or b1.shape == (d_ff,))
+            and (b2 is None or b2.shape == (outward[1],))
+            and (V is None or V.shape == inward)
+            and (c is None or (V is not None and c.shape == (d_ff,)))
+        ):
+            return
     faults = list(_faults(x, W1, b1, W2, b2, V, c))
     if faults:
         raise ValueError("; ".join(faults))

@@ -10,10 +10,12 @@ from portable_ffn._typing import Array
 class Work:
     """Tiles of one dtype."""
 
+    __slots__ = ("_full", "_rows", "dtype")
+
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
         self._rows: Array = None
-        self._full: dict[float, Array] = {}
+        self._full: dict[float, Array] | None = None
 
     def tiles(self, count: int, size: int) -> Array:
         """`count` tiles of that size, (count, size), with anything in them."""
@@ -23,6 +25,8 @@ class Work:
 
     def full(self, value: float, size: int) -> Array:
         """A tile full of one number."""
+        if self._full is None:
+            self._full = {}
         tile = self._full.get(value)
         if tile is None or tile.size < size:
             tile = self._full[value] = np.full(size, value, self.dtype)
