@@ -51,9 +51,6 @@ class Browser:
         self.into, to_write = os.pipe()
         # Out of the way of 3 and 4, on which Chromium reads commands and writes answers.
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (to_read, to_write)]
-        launch = (
-            "import os, sys; _, a, b, *rest = sys.argv; os.dup2(int(a), 3); os.dup2(int(b), 4); os.execv(rest[0], rest)"
-        )
         arguments = [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
         self.process = subprocess.Popen(
             [sys.executable, "-c", LAUNCH, *map(str, ends), *arguments],
@@ -102,13 +99,27 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self.call("Page.navigate", url="about:blank")
+        self._go("about:blank")
         self.events.clear()
-        self.call("Page.navigate", url=Path(path).as_uri() + fragment)
+        self._go(Path(path).as_uri() + fragment)
+
+    def _go(self, url):
+        """Another page, until it is there and not only the one before it."""
+        loader = self.call("Page.navigate", url=url)["loaderId"]
         end = time.monotonic() + SECONDS
-        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
-            assert time.monotonic() < end, "the page was never loaded"
+        while not self._loaded(loader):
+            assert time.monotonic() < end, f"{url} was never loaded"
             self.events.append(self._next())
+
+    def _loaded(self, loader):
+        """Whether the page of a loader was told of, and then that it is there."""
+        methods = [
+            event["method"]
+            for event in self.events
+            if event["method"] != "Page.frameNavigated" or event["params"]["frame"]["loaderId"] == loader
+        ]
+        there = methods.index("Page.frameNavigated") if "Page.frameNavigated" in methods else None
+        return there is not None and "Page.loadEventFired" in methods[there:]
 
     def complaints(self):
         """Errors and warnings of the console, exceptions, and what the network was asked for beside the page."""
@@ -138,6 +149,16 @@ class Browser:
         down = {"key": name, "code": key, "windowsVirtualKeyCode": codes[key]}
         self.call("Input.dispatchKeyEvent", type="keyDown", **down, **({"text": text} if text else {}))
         self.call("Input.dispatchKeyEvent", type="keyUp", **down)
+
+    def told(self, wanted):
+        """What a screen reader is told, as (role, name): asked again until `wanted` is in it, since it comes late."""
+        end = time.monotonic() + SECONDS
+        while True:
+            nodes = [node for node in self.call("Accessibility.getFullAXTree")["nodes"] if not node.get("ignored")]
+            named = {(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes}
+            if any(role == wanted for role, _ in named) or time.monotonic() > end:
+                return named
+            time.sleep(0.05)
 
     def screenshot(self, path):
         """What is to be seen, as PNG."""
