@@ -157,6 +157,32 @@ def test_activations_by_every_spelling():
             np.testing.assert_allclose(y, data[f"{name}.y64"], rtol=1e-9, atol=1e-9, err_msg=name)
 
 
+# What the cases call a kind of normalisation, and where the traced one stood.
+KINDS = {"layer": "ln", "rms": "rms", "rms1p": "rms1p"}
+TRACED = {"before": "pre_norm", "after": "norm_on_output_before_residual", "post": "norm_after_residual_of_ffn_input"}
+
+
+def test_the_placement_is_the_traced_one(family):
+    """Where a family's placement is in the table, it is the one that a forward pass of its code showed."""
+    folder, cases, _ = family
+    entries = checkpoint.find(folder)
+    for case in cases["cases"]:
+        keys = {key for recipe in case["params"].values() for key in on_disk(recipe)}
+        place = next((entry.placement for entry in entries if set(entry.tensors) <= keys), None)
+        traced = case["placement_dynamic"]
+        if place is None or not traced or "type" not in traced:
+            continue
+        for where, name in TRACED.items():
+            norm = getattr(place, where)
+            if where == "before" and place.post is not None:
+                continue
+            assert (norm is not None) == bool(traced[name]), (case["path"], where)
+            if norm is not None:
+                (short,) = [short for short in traced[name] if norm.gamma.endswith(f"{short}.weight")]
+                assert KINDS[norm.kind] == case["layer_norms"][short]["kind"]
+                assert norm.eps == case["layer_norms"][short]["eps"]
+
+
 # What a hand or a fault may put into a config.
 JUNK = (None, True, 0, -1, 2**70, -2.5, float("inf"), float("nan"), "", "gelu", "\0", "x" * 1000, [], [None], [[[]]],
         {}, {"model_type": "bert"}, {"a": {"b": 1}}, "gpt_oss", "gemma3n_text")

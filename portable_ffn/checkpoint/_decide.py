@@ -71,6 +71,7 @@ def decide(
     recipe = _recipe(found, layout, halves, groups, expert, packed, (b1, b2, c), within)
     if question.is_expert:
         form = "expert"
+        evidence.append("expert: the router that chooses and weights it is no part of it")
     elif layout.fused:
         form = "fused-gated"
     else:
