@@ -15,6 +15,8 @@ import numpy as np
 import portable_ffn
 from portable_ffn import feed_forward, hidden, init_weights, oracle
 from portable_ffn.testing import BACKENDS
+from portable_ffn.testing._cases import CASES
+from portable_ffn.testing._visible import SURELY, Look, sights
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 DTYPES = ("float64", "float32", "float16", "bfloat16")
@@ -64,7 +66,36 @@ def held(arrays, dtype):
     return [row.take(row.put(array, dtype)) for array in arrays]
 
 
-TABLES = {"support": support, "activations": activations, "visible": visible}
+# What the faults are planted in: the paper's network, BERT's, LLaMA's, GPT-OSS's.
+NETWORKS = (("relu", False), ("gelu", False), ("silu", True), (portable_ffn.ClippedGate(7.0, 1.702, 1.0), True))
+
+
+def faults():
+    """The faults that hide in the rounding of some dtype, with their largest effect over the bound, from a run."""
+    least = {}
+    for activation, gated in NETWORKS:
+        names = frozenset(("b1", "b2", "V", "c") if gated else ("b1", "b2"))
+        cases = tuple(case.name for case in CASES)
+        look = Look(activation, str(activation), gated, names, 8, 32, 0, cases, DTYPES)
+        for sight in sights([look]):
+            for fault, effect in sight.effects.items():
+                seen = least.setdefault(fault, {})
+                seen[sight.dtype] = min(effect, seen.get(sight.dtype, np.inf))
+    hidden_somewhere = {fault: seen for fault, seen in least.items() if min(seen.values()) <= SURELY}
+    rows = [
+        (fault, *(verdict(seen[dtype]) if dtype in seen else "-" for dtype in DTYPES))
+        for fault, seen in hidden_somewhere.items()
+    ]
+    rows.append((f"the other {len(least) - len(rows)} of the table", *("seen" for _ in DTYPES)))
+    return table(("fault", *DTYPES), rows)
+
+
+def verdict(effect):
+    """Whether a fault with that effect is seen for sure."""
+    return "seen" if effect > SURELY else f"no, {effect:.2g}"
+
+
+TABLES = {"support": support, "activations": activations, "visible": visible, "faults": faults}
 
 
 def rewritten(text, names=None):
