@@ -738,3 +738,35 @@ def test_matrices_the_other_way_round_than_their_names_say(tmp_path, model_type)
     with pytest.raises(CheckpointError, match="the other way round"):
         checkpoint.load(path)
     agree(checkpoint.load(path, layout="in_out"), lambda x: (silu(x @ W1) * (x @ V)) @ W2)
+
+
+@pytest.mark.parametrize("lost", ["up_proj.weight", "gate_proj.weight", "up_proj.bias"])
+def test_a_layer_that_lacks_what_the_others_have(tmp_path, lost):
+    """Without its linear branch a gated layer would look like a dense one; it is refused, the others load."""
+    tensors = {}
+    for n in range(3):
+        for name, shape in (("gate_proj", (F, D)), ("up_proj", (F, D)), ("down_proj", (D, F))):
+            tensors |= {f"model.layers.{n}.mlp.{name}.weight": random(*shape),
+                        f"model.layers.{n}.mlp.{name}.bias": random(shape[0])}
+    del tensors[f"model.layers.1.mlp.{lost}"]
+    path = write(tmp_path, tensors, {"model_type": "llama", "hidden_act": "silu"})
+    assert checkpoint.load(path, 0).form == "gated"
+    assert checkpoint.load(path, 2).form == "gated"
+    with pytest.raises(CheckpointError, match=f"model.layers.1.mlp.{lost}( is|,)"):
+        checkpoint.load(path, 1)
+
+
+@pytest.mark.parametrize(("extra", "match"), [
+    ({"swiglu_limit": 7.0}, "swiglu_limit = 7.0"),
+    ({"hidden_act": None, "feed_forward_proj": "gated-gelu"}, "'gated-gelu'"),
+    ({"activation_function": "relu"}, "several"),
+])
+def test_an_activation_of_two_meanings_in_an_unknown_family(tmp_path, extra, match):
+    """A clamp that a config only hints at, T5's gelu, two keys that disagree."""
+    tensors = {"model.layers.0.mlp.gate_proj.weight": random(F, D), "model.layers.0.mlp.up_proj.weight": random(F, D),
+               "model.layers.0.mlp.down_proj.weight": random(D, F)}
+    path = write(tmp_path, tensors, {"model_type": "not_known", "hidden_act": "silu"} | extra)
+    with pytest.raises(Undecided, match=match) as caught:
+        checkpoint.load(path)
+    assert caught.value.argument == "activation"
+    assert checkpoint.load(path, activation=ClippedGate(7.0)).activation == ClippedGate(7.0)

@@ -16,12 +16,16 @@ _NETWORK = frozenset(["mlp", "ffn", "ff", "dense", "feed", "forward", "feedforwa
 
 
 class Named(NamedTuple):
-    """An activation as a config names it: the key, its value, ours (None where unknown), and how closely it fits."""
+    """An activation as a config names it: the key, its value, ours (None where unknown), and how closely it fits.
+
+    `vague` says that the word is also used for another activation, by families that are not known.
+    """
 
     key: str
     value: str
     ours: str | None
     fit: int
+    vague: bool = False
 
 
 def _value(value: Any) -> str | None:
@@ -37,9 +41,9 @@ def _read(key: str, value: str, fit: int) -> Named:
     if word.startswith("gated-"):
         inner = word.removeprefix("gated-")
         # "gated-gelu" of T5 v1.1 is the tanh form (t5x's own jax.nn.gelu; the library says gelu_new).
-        return Named(key, value, "gelu_tanh" if inner == "gelu" else ours(inner), fit)
+        return Named(key, value, "gelu_tanh" if inner == "gelu" else ours(inner), fit, inner == "gelu")
     if word in GATED_WORDS:
-        return Named(key, value, GATED_WORDS[word], fit)
+        return Named(key, value, GATED_WORDS[word], fit, word == "geglu")
     return Named(key, value, ours(value), fit)
 
 

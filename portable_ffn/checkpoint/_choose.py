@@ -10,6 +10,10 @@ from portable_ffn.checkpoint._scope import Scope
 from portable_ffn.checkpoint._spellings import LEARNED, fact
 from portable_ffn.checkpoint._surveyed import DEFAULTS
 
+# Keys of configs of families that clamp, cap or thin out the gate, while their hidden_act says silu.
+_TELLING = ("swiglu_limit", "swiglu_limits", "swiglu_alpha", "mlp_gate_softcap", "mlp_up_softcap",
+            "activation_sparsity_pattern")
+
 
 class Chosen(NamedTuple):
     """What `feed_forward` takes as its activation: a name, an object, or the name of a learned one to be read."""
@@ -24,9 +28,9 @@ class Chosen(NamedTuple):
 
 
 def choose_activation(
-    scope: Scope, path: str, family: Otherwise, named: Sequence[Named], given: Any, layer: int,
+    scope: Scope, path: str, family: Otherwise, named: Sequence[Named], given: Any, layer: int, surveyed: bool,
 ) -> Chosen:
-    """The activation, or `Undecided` where nothing names it or two keys disagree."""
+    """The activation, or `Undecided` where nothing names it, two keys disagree, or a word has two meanings."""
     if given is not None:
         return Chosen(fact(given), "activation: given")
     fixed = family.activation
@@ -35,10 +39,28 @@ def choose_activation(
     if isinstance(fixed, Switch):
         name = fixed.no if scope.get(fixed.key) is False else fixed.yes
         return Chosen(name, f"activation: {fixed.key} in the config")
+    if not surveyed:
+        _refuse_two_meanings(scope, named)
+
     def base() -> Chosen:
         return _by_config(scope, path, family, named)
 
     return base() if fixed is None else _gate(fixed, base, scope, layer)
+
+
+def _refuse_two_meanings(scope: Scope, named: Sequence[Named]) -> None:
+    """Where the family is not known: `Undecided` for a config that tells of more than a plain activation."""
+    for key in _TELLING:
+        value = scope.get(key)
+        if value is not None:
+            raise Undecided(
+                f"{scope.label} has {key} = {str(value)[:60]}, and what model type "
+                f"{scope.model_types[0] if scope.model_types else 'none'!r} does with it is not known; pass "
+                "activation=, such as ClippedGate(limit, alpha, offset)", "activation")
+    for one in named:
+        if one.vague:
+            raise Undecided(f"{one.key} of {scope.label} is {one.value!r}, which some families read as the exact GELU "
+                            'and some as its tanh form; pass activation="gelu" or activation="gelu_tanh"', "activation")
 
 
 def _by_config(scope: Scope, path: str, family: Otherwise, named: Sequence[Named]) -> Chosen:

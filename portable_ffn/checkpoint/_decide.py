@@ -62,8 +62,10 @@ def decide(
         halves, why = decide_gate(found, family, surveyed, scope, facts.gate)
         evidence.append(why)
     chosen = choose_activation(
-        scope, question.path, family, named, facts.activation, layer)
+        scope, question.path, family, named, facts.activation, layer, surveyed)
     evidence.append(chosen.reason)
+    if not surveyed and scope.get("mlp_multipliers") is not None:
+        raise CheckpointError(f"{scope.label} has mlp_multipliers, and what this family multiplies is not known")
     within = inside(found, tensors, family, scope, chosen, adapter, layout)
     evidence += within.evidence
     if not within.free_width:

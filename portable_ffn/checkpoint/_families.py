@@ -65,7 +65,7 @@ FAMILIES = (
     Otherwise("evolla EvollaModel", r"resampler|adapter", before=Norm("norm")),
     Otherwise("roberta-prelayernorm", before=Norm("intermediate.LayerNorm", eps="layer_norm_eps")),
     Otherwise("reformer", before=Norm("layer_norm", eps="layer_norm_eps")),
-    Otherwise("timesfm", before=Norm("layer_norm", eps=1e-6), residual=True),
+    Otherwise("timesfm", before=Norm("layer_norm", eps=1e-6), residual=True, accept=True),
     Otherwise("kosmos-2 kosmos_2_text_model kosmos-2.5 kosmos_2_5_text_model", r"ffn",
               middle=Norm("ffn_layernorm", eps="layer_norm_eps")),
     Otherwise("bitnet", middle=Norm("ffn_sub_norm", "rms", "rms_norm_eps")),
@@ -102,6 +102,8 @@ FAMILIES = (
     Otherwise("deepseek_ocr2 unlimited_ocr", r"\bsam_model\b", words="vision"),
     Otherwise("unlimited_ocr", r"\bvision_model\b", words="vision encoder"),
     Otherwise("fun_asr_nano", r"projector", words="adaptor"),
+    Otherwise("tipsv2_dpt", words="backbone"),
+    Otherwise("jev", words="text"),
     Otherwise("pi0", r"gemma_expert", words="dit"),
     Otherwise("pi0", r"\.paligemma\.", words="vlm"),
     # Of two keys that name an activation, the one that the code reads.

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from portable_ffn.checkpoint._candidates import candidates
+from portable_ffn.checkpoint._consistency import incomplete, inconsistent
 from portable_ffn.checkpoint._decide import Facts, Read, count_experts, decide
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError
@@ -34,14 +35,16 @@ def entries(store: Store, facts: Facts) -> list[Entry]:
     known: dict[str, Said] = {}
     config = gguf_config(store.config) if "general.architecture" in store.config else store.config
     asked = [ask(found, config, known) for found in candidates(store.logical)]
-    asked = [question for question in asked if acceptable(question, store.logical)]
+    accepted = [question for question in asked if acceptable(question, store.logical)]
+    asked = [*accepted, *incomplete(asked, accepted)]
     layered = [question for question in asked if in_a_stack(question.path)]
     # Networks outside any stack (projectors, heads) only where the file holds nothing else.
     asked = layered or asked
     names = sorted(store.logical)
+    odd = inconsistent(asked, store.logical)
     ones = [one for question in asked for one in _variants(question, store.logical, names)]
     layers = _layers(ones)
-    made = [_entry(one, layer, store, names, facts) for one, layer in zip(ones, layers, strict=True)]
+    made = [_entry(one, layer, store, names, facts, odd) for one, layer in zip(ones, layers, strict=True)]
     return _unique(sorted(made, key=_order))
 
 
@@ -115,12 +118,17 @@ def _layers(ones: Sequence[_One]) -> list[int]:
     return found
 
 
-def _entry(one: _One, layer: int, store: Store, names: Sequence[str], facts: Facts) -> Entry:
+def _entry(
+    one: _One, layer: int, store: Store, names: Sequence[str], facts: Facts, odd: Mapping[str, str],
+) -> Entry:
     """The entry of one network, with its problem where it can't be decided."""
     question, found = one.question, one.question.found
     read: Read | None = None
     problem: CheckpointError | None = None
     try:
+        if found.W2 in odd:
+            raise CheckpointError(f"{found.parent} must hold what the other layers of its stack do, and "
+                                  f"{odd[found.W2]} is missing; the checkpoint is damaged, or has layers of two kinds")
         read = decide(question, store.logical, facts, layer, one.slice, one.adapter)
         keys = tuple(read.recipe.keys())
         left = unexplained(found, names, frozenset(keys), question.family, question.is_expert)

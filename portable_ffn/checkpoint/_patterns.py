@@ -14,6 +14,7 @@ class Pattern(NamedTuple):
     `sure` says that only (out, in) matrices are ever written under these names (given `.weight`), square or not.
     `generic` says that other things are called so too: such a pair counts only where its path says that it is a
     feed-forward network, the family's row does, or, with `layer`, where it stands in a numbered layer itself.
+    With `rare` it counts only where the family's row says so: elsewhere something is missing beside it.
     `order` is where a surveyed family has the gate in a fused matrix of this name.
     """
 
@@ -23,6 +24,7 @@ class Pattern(NamedTuple):
     sure: bool = False
     generic: bool = False
     layer: bool = False
+    rare: bool = False
     order: str = "first"
 
 
@@ -89,8 +91,8 @@ PATTERNS = (
     Pattern("wi", "wo"),
     Pattern("w1", "w2"),
     Pattern("W1", "W2"),
-    Pattern("W_down", "W_up", generic=True),
-    Pattern("gate_proj", "down_proj", generic=True),
+    Pattern("W_down", "W_up", rare=True),
+    Pattern("gate_proj", "down_proj", rare=True),
     Pattern("proj_in", "proj_out", generic=True),
     Pattern("in_proj", "out_proj", generic=True),
     Pattern("pwconv1", "pwconv2"),

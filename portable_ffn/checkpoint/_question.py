@@ -99,8 +99,10 @@ def acceptable(question: Question, tensors: Mapping[str, Info]) -> bool:
         w1, w2 = (matrix_shape(tensors[key], found.stacked) for key in (found.W1, found.W2))
         if not any(readings(w1, w2, found.V is not None, question.groups)):
             return False
-    if not found.pattern.generic or question.family.accept:
+    if question.family.accept:
         return True
+    if found.pattern.rare or not found.pattern.generic:
+        return not found.pattern.rare
     if found.pattern.layer and found.last.isdigit():
         w1, w2 = (matrix_shape(tensors[key], found.stacked) for key in (found.W1, found.W2))
         return w1[0] == w2[1]

@@ -1,0 +1,34 @@
+"""Whether the layers of a stack hold the same matrices and biases: one that lacks some is damaged, not smaller."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from portable_ffn.checkpoint._candidates import Info
+from portable_ffn.checkpoint._places import shape
+from portable_ffn.checkpoint._question import Question
+
+
+def incomplete(asked: Sequence[Question], accepted: Sequence[Question]) -> list[Question]:
+    """Candidates too bare to count anywhere else, in a stack whose other layers are whole."""
+    whole = {(shape(question.path), question.found.pattern.W2) for question in accepted}
+    return [question for question in asked
+            if question.found.pattern.rare and (shape(question.path), question.found.pattern.W2) in whole
+            and question.found.pattern not in {one.found.pattern for one in accepted}]
+
+
+def inconsistent(asked: Sequence[Question], tensors: Mapping[str, Info]) -> dict[str, str]:
+    """The W2 of layers that lack a matrix or a bias which the other layers of their stack have, and what they lack."""
+    stacks: dict[tuple[str, str], list[tuple[Question, frozenset[str]]]] = defaultdict(list)
+    for question in asked:
+        found = question.found
+        keys = [key for key in (found.W1, found.W2, found.V) if key]
+        have = [*keys, *(bias for key in keys if (bias := found.bias(key)) in tensors)]
+        parts = frozenset(key[len(found.parent):] for key in have)
+        stacks[shape(question.path), found.pattern.W2].append((question, parts))
+    lacking: dict[str, str] = {}
+    for members in stacks.values():
+        every = frozenset().union(*(parts for _, parts in members))
+        for question, parts in members:
+            if missing := every - parts:
+                lacking[question.found.W2] = ", ".join(sorted(question.found.parent + part for part in missing))
+    return lacking
