@@ -68,13 +68,17 @@ def _network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Arra
         y = _in_blocks(flat, W1, b1, W2, b2, V, c, combine, computing, dtype)
     if y.dtype is not dtype:
         y = y.astype(dtype)
-    return y if y.ndim == x.ndim else y.reshape(x.shape[:-1] + y.shape[-1:])
+    if y.ndim == x.ndim:
+        return y
+    return y[None] if one_row and x.ndim == 2 else y.reshape(x.shape[:-1] + y.shape[-1:])
 
 
 def _affine(x: Array, W: Array, b: Array | None) -> Array:
     """X W + b of a matrix or vector; the method costs half of np.dot or matmul."""
     y = x.dot(W)
-    return y if b is None else np.add(y, b, out=y)
+    if b is not None:
+        y += b
+    return y
 
 
 def _in_blocks(

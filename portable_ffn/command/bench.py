@@ -1,0 +1,193 @@
+"""`portable-ffn bench`: the network against its bare matrix products and against what a user would write."""
+
+import argparse
+import importlib
+import importlib.metadata
+import importlib.util
+import itertools
+import json
+import os
+import platform
+import sys
+from typing import Any
+
+from portable_ffn import Weights, init_weights
+from portable_ffn._dtype import LOW_PRECISION
+from portable_ffn.command import CannotRun
+from portable_ffn.command._contenders import CONTENDERS, GATED, half_contenders
+from portable_ffn.command._progress import shown
+from portable_ffn.command._rounds import medians, peak_mib
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the subcommand."""
+    parser.add_argument("--libraries", nargs="+", choices=list(CONTENDERS), default=None, help="default: all found")
+    parser.add_argument("--dtypes", nargs="+", default=["float32"], help="default: float32")
+    parser.add_argument("--sizes", nargs="+", default=["512/2048"], metavar="D_MODEL/D_FF", help="default: 512/2048")
+    parser.add_argument("--tokens", nargs="+", default=["4x512"], metavar="SHAPE", help="leading axes, default: 4x512")
+    parser.add_argument(
+        "--activations",
+        nargs="+",
+        choices=["relu", "silu", "gelu_tanh", "gelu"],
+        default=["relu", "silu", "gelu_tanh", "gelu"],
+        help="silu is gated (SwiGLU); default: all",
+    )
+    parser.add_argument(
+        "--layout", choices=["in_out", "out_in"], default="in_out", help="how the weights lie in memory"
+    )
+    parser.add_argument("--train", action="store_true", help="forward and backward (torch, jax)")
+    parser.add_argument("--memory", action="store_true", help="one call of ours alone: what it needs beside its inputs")
+    parser.add_argument("--rounds", type=int, default=9, help="interleaved rounds, default: 9")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and print."""
+    if args.rounds < 1:
+        raise CannotRun(f"--rounds must be 1 or more, got {args.rounds}")
+    sizes, tokens = [_numbers(text, "/", 2) for text in args.sizes], [_numbers(text, "x") for text in args.tokens]
+    libraries = _libraries(args.libraries, args.train)
+    rows = []
+    with shown(lambda *what: " ".join(map(str, what))) as show:
+        for library, dtype, leading, (d_model, d_ff), activation in itertools.product(
+            libraries,
+            args.dtypes,
+            tokens,
+            sizes,
+            args.activations,
+        ):
+            show(library, dtype, leading, f"{d_model}/{d_ff}", activation)
+            rows.append(_row(library, dtype, leading, d_model, d_ff, activation, args))
+    document = {"machine": _machine(libraries), "rows": rows}
+    if args.json:
+        json.dump(document, sys.stdout, indent=1)
+        print()
+    else:
+        _print(document, args.memory)
+    return 0
+
+
+def _row(
+    library: str,
+    dtype: str,
+    leading: tuple[int, ...],
+    d_model: int,
+    d_ff: int,
+    activation: str,
+    args: argparse.Namespace,
+) -> dict[str, Any]:
+    """One case, measured."""
+    x, weights = _inputs(library, dtype, leading, d_model, d_ff, GATED.get(activation, False), args.layout)
+    case: dict[str, Any] = {
+        "library": library,
+        "dtype": dtype,
+        "tokens": list(leading),
+        "d_model": d_model,
+        "d_ff": d_ff,
+        "activation": activation,
+        "gated": weights.V is not None,
+        "layout": args.layout,
+        "train": args.train,
+    }
+    if dtype in LOW_PRECISION:
+        contenders = half_contenders(x, weights, activation)
+    else:
+        contenders = CONTENDERS[library](x, weights, activation, args.train)
+    if args.memory:
+        itemsize = {"float64": 8, "float32": 4}.get(dtype, 2)
+        output = itemsize * d_model * _product(leading) / 2**20
+        return {**case, "output_mib": output, "peak_mib": peak_mib(contenders.ours)}
+    try:
+        runs = {name: run for name, run in contenders._asdict().items() if run is not None}
+        return {**case, **medians(runs, args.rounds)}
+    except ImportError as error:
+        raise CannotRun(f"the hand-written {activation} of {library} needs {error.name}; install it") from None
+
+
+def _inputs(
+    library: str,
+    dtype: str,
+    leading: tuple[int, ...],
+    d_model: int,
+    d_ff: int,
+    gated: bool,
+    layout: str,
+) -> tuple[Any, Weights]:
+    """The same numbers in every library; weights as (in, out), or as transposed views of (out, in) storage."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    like = _scalar(library)
+    x = Weights(rng.standard_normal((*leading, d_model), dtype="float32"), None, None, None)
+    weights = init_weights(d_model, d_ff, gated=gated, bias=True, seed=0)
+    if layout == "out_in":
+        weights = Weights(*(w if w is None or w.ndim == 1 else np.ascontiguousarray(w.T).T for w in weights))
+    try:
+        return x.to(like=like, dtype=dtype).W1, weights.to(like=like, dtype=dtype)
+    except TypeError as error:
+        raise CannotRun(str(error)) from None
+
+
+def _scalar(library: str) -> Any:
+    """An array that stands for the library; JAX is told to hold float64."""
+    if library == "jax":
+        jax = importlib.import_module("jax")
+        jax.config.update("jax_enable_x64", True)
+        return jax.numpy.zeros(1)
+    module = importlib.import_module(library)
+    return module.zeros(1)
+
+
+def _libraries(asked: list[str] | None, train: bool) -> list[str]:
+    """Those asked for, else those found; NumPy has no gradient."""
+    found = [name for name in CONTENDERS if importlib.util.find_spec(name)]
+    missing = [name for name in asked or [] if name not in found]
+    if missing:
+        raise CannotRun(f"not found: {', '.join(missing)}; install it or name other --libraries")
+    return [name for name in asked or found if not (train and name == "numpy")]
+
+
+def _numbers(text: str, separator: str, count: int | None = None) -> tuple[int, ...]:
+    """Lengths that are written with a separator."""
+    parts = text.split(separator)
+    if not all(part.isdecimal() for part in parts) or (count is not None and len(parts) != count):
+        raise CannotRun(f"lengths must be numbers with {separator} between them, got {text!r}")
+    return tuple(int(part) for part in parts)
+
+
+def _product(lengths: tuple[int, ...]) -> int:
+    """How many positions there are."""
+    result = 1
+    for length in lengths:
+        result *= length
+    return result
+
+
+def _machine(libraries: list[str]) -> dict[str, Any]:
+    """What was measured on: the kind of processor, never the machine's name."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    versions = {name: importlib.metadata.version(name) for name in dict.fromkeys(["numpy", *libraries])}
+    return {"processor": platform.machine(), "cores": cores, "python": platform.python_version(), **versions}
+
+
+def _print(document: dict[str, Any], memory: bool) -> None:
+    """The table."""
+    machine = ", ".join(f"{name} {value}" for name, value in document["machine"].items())
+    print(machine)
+    columns = ["peak MiB", "output MiB"] if memory else ["floor us", "ours us", "ours/floor", "hand/floor", "ours/hand"]
+    print(
+        f"{'library':8}{'dtype':10}{'tokens':>10}{'size':>13}  {'activation':12}" + "".join(f"{c:>12}" for c in columns)
+    )
+    for row in document["rows"]:
+        name = "swiglu" if row["gated"] else row["activation"]
+        tokens, size = "x".join(map(str, row["tokens"])), f"{row['d_model']}/{row['d_ff']}"
+        line = f"{row['library']:8}{row['dtype']:10}{tokens:>10}{size:>13}  {name:12}"
+        if memory:
+            peak = "?" if row["peak_mib"] is None else f"{row['peak_mib']:.0f}"
+            print(line + f"{peak:>12}{row['output_mib']:>12.0f}")
+            continue
+        us, ratios = row["microseconds"], row["ratios"]
+        cells = [f"{us['floor']:.1f}", f"{us['ours']:.1f}", f"{ratios['ours']['floor']:.2f}"]
+        if "hand" in ratios:
+            cells += [f"{ratios['hand']['floor']:.2f}", f"{ratios['ours']['hand']:.2f}"]
+        print(line + "".join(f"{cell:>12}" for cell in cells))
