@@ -1,6 +1,6 @@
 """What explains a difference: one literal table of hypotheses, tried with the oracle."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,11 @@ class Cause(NamedTuple):
     rest: float
 
 
-FORMULA: tuple[Callable[[Failure], Iterator[tuple[str, Answer]]], ...] = (
+Formula = Callable[[Failure], Iterator[tuple[str, Answer]]]
+Known = dict[Formula, list[tuple[str, Answer]]]
+"""What the formulas give for one input and dtype, whoever failed on it."""
+
+FORMULA: tuple[Formula, ...] = (
     formula.another_activation,
     formula.another_clamp,
     formula.another_branch,
@@ -40,25 +44,38 @@ ARITHMETIC: tuple[Callable[[Failure], Iterator[tuple[str, float]]], ...] = (
 )
 
 
-def causes(failure: Failure) -> list[Cause]:
+def causes(failure: Failure, known: Known | None = None) -> list[Cause]:
     """The faults that explain an answer within the bound, best first; those of the arithmetic where no other does."""
     if failure.got is None:
         return []
     with np.errstate(all="ignore"):
         found = [Cause(*told) for kind in ARITHMETIC for told in kind(failure)]
-    return sorted(found + formula_causes(failure), key=lambda cause: cause.rest)
+    return sorted(found + formula_causes(failure, known), key=lambda cause: cause.rest)
 
 
-def formula_causes(failure: Failure) -> list[Cause]:
-    """The faults of the formula that explain an answer within the bound, best first."""
+def formula_causes(failure: Failure, known: Known | None = None) -> list[Cause]:
+    """The faults of the formula that explain an answer within the bound, best first.
+
+    `known` is filled with what doesn't depend on the answer, and read from where it is: another library's failure on
+    the same input in the same dtype.
+    """
     found = []
     with np.errstate(all="ignore"):  # a faulty formula may overflow where the right one does not
         for formula_of in FORMULA:
-            for says, answer in formula_of(failure):
+            for says, answer in _answers(formula_of, failure, known):
                 rest = failure.worst(answer)
                 if rest <= 1.0 and _matters(failure, answer):
                     found.append(Cause(says, rest))
     return sorted(found, key=lambda cause: cause.rest)
+
+
+def _answers(formula_of: Formula, failure: Failure, known: Known | None) -> Iterable[tuple[str, Answer]]:
+    """What faults of one kind give."""
+    if known is None or formula_of is formula.another_order:  # which looks for a permutation of what came
+        return formula_of(failure)
+    if formula_of not in known:
+        known[formula_of] = list(formula_of(failure))
+    return known[formula_of]
 
 
 def _matters(failure: Failure, answer: Answer) -> bool:
@@ -66,6 +83,6 @@ def _matters(failure: Failure, answer: Answer) -> bool:
     return failure._replace(got=answer[0]).worst((failure.expected, failure.bound)) > 1.0
 
 
-def explain(failure: Failure, at_most: int = 3) -> str:
+def explain(failure: Failure, known: Known | None = None, at_most: int = 3) -> str:
     """The causes in words, best first; "" where nothing in the table explains the answer."""
-    return "; or ".join(dict.fromkeys(cause.says for cause in causes(failure)[:at_most]))
+    return "; or ".join(dict.fromkeys(cause.says for cause in causes(failure, known)[:at_most]))

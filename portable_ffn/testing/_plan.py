@@ -13,7 +13,7 @@ from portable_ffn.testing._arrays import Float64, take
 from portable_ffn.testing._backends import Backend, Function
 from portable_ffn.testing._call import ARRAYS, arrays_taken
 from portable_ffn.testing._cases import Case, Inputs, chosen
-from portable_ffn.testing._causes import Failure, explain
+from portable_ffn.testing._causes import Failure, Known, explain
 from portable_ffn.testing._compare import Agreement, compare
 from portable_ffn.testing._example import smallest
 from portable_ffn.testing._gaps import gap
@@ -48,6 +48,7 @@ class Plan:
         self.errors: Literal["ignore", "warn"] = "ignore" if quiet else "warn"
         self.cases = chosen(cases)
         self.answers: dict[tuple[str, str, str], tuple[Inputs, Float64, Float64]] = {}
+        self.known: dict[tuple[int, str], Known] = {}
         # An unknown activation is told once, and not by every row.
         oracle.feed_forward([0.0], [[0.0]], None, [[0.0]], None, [[0.0]] if gated else None, activation=activation)
 
@@ -143,21 +144,17 @@ class Plan:
         return partial(Row, backend, device, dtype, activation_name(self.activation), self.gated, bias, case)
 
     def _cause(
-        self,
-        case: Case,
-        inputs: Inputs,
-        found: Agreement,
-        got: Any,
-        dtype: str,
-        expected: Float64,
-        bound: Float64,
+        self, case: Case, inputs: Inputs, found: Agreement, got: Any, dtype: str, expected: Float64, bound: Float64
     ) -> str:
         """What explains a failure; of values within the bound there is only the dtype to explain."""
         came = dtype_name(got.dtype) if hasattr(got, "dtype") else ""
         if found.worst <= 1.0:
             return f"{dtype} served as {came}" if came != dtype else ""
+        # The oracle's answer is one object for each input, dtype and dtype that it is served as.
+        known = self.known.setdefault((id(expected), came), {})
         return explain(
             Failure(inputs.x, inputs.weights, self.activation, dtype, came, found.values, expected, bound, case.name),
+            known,
         )
 
 
