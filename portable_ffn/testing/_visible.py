@@ -113,7 +113,6 @@ def told(looks: Iterable[Look], at_most: int = 3) -> list[str]:
         here = [sight for sight in blind if sight.dtype == dtype]
         if here:
             count, all_of_them = sum(len(sight.unseen) for sight in here), sum(len(sight.effects) for sight in here)
-            lines.append(
-                f"can't be seen in {dtype}: {count} of {all_of_them} faults of {len(here)} networks, named in the JSON"
-            )
+            counted = f"{count} of {all_of_them} faults of {len(here)} networks"
+            lines.append(f"can't be seen in {dtype} on these cases: {counted}, named in the JSON")
     return lines
