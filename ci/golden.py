@@ -58,7 +58,8 @@ def main() -> None:
             wide = module.double()
             arrays |= {f"{name}.y64": wide(x.double()).numpy(), f"{name}.y8_64": wide(8 * x.double()).numpy()}
         cases.append({
-            "name": name, "kind": "unit", "path": path, "module_class": type(module).__name__, "d_model": d_model, "d_ff": d_ff,
+            "name": name, "kind": "unit", "path": path, "module_class": type(module).__name__,
+            "d_model": d_model, "d_ff": d_ff,
             "in_layer_stack": True, "stack": args.stack, "params": params, "form": "", "activation": "",
             "placement_dynamic": {}, "layer_norms": {}, "spec": {},
         })
