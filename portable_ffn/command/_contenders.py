@@ -26,7 +26,7 @@ def half_contenders(x: Array, weights: Weights, activation: str) -> Contenders:
     def floor() -> Any:
         wide = Weights(x, None, None, None).to(dtype="float32").W1
         y = feed_forward(wide, *weights.to(dtype="float32"), activation=activation)
-        return Weights(y, None, None, None).to(dtype=x.dtype)
+        return Weights(y, None, None, None).to(dtype=x.dtype).W1
 
     return Contenders(floor, lambda: feed_forward(x, *weights, activation=activation), None)
 

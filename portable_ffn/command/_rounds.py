@@ -17,22 +17,22 @@ def medians(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Any
     Every round runs each once, the order turning, so that whatever else the machine does falls on all alike.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
-    repeat = {}
-    for name, run in runs.items():
+    repeat = 1
+    for run in runs.values():
         run()
         start = time.perf_counter()
         run()
-        repeat[name] = max(1, round(SHORTEST / max(time.perf_counter() - start, 1e-9)))
+        repeat = max(repeat, round(SHORTEST / max(time.perf_counter() - start, 1e-9)))
     names = list(runs)
     # Short calls vary more and cost nothing: more rounds of them.
-    rounds = rounds if max(repeat.values()) == 1 else 100 * rounds
+    rounds = rounds if repeat == 1 else 100 * rounds
     for turn in range(rounds):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            run, n = runs[name], repeat[name]
+            run = runs[name]
             start = time.perf_counter()
-            for _ in range(n):
+            for _ in range(repeat):
                 run()
-            times[name].append((time.perf_counter() - start) / n)
+            times[name].append((time.perf_counter() - start) / repeat)
 
     def ratio(name: str, other: str) -> float:
         return statistics.median(t / o for t, o in zip(times[name], times[other], strict=True))
