@@ -2,6 +2,7 @@
 
 MLX computes float64 on its CPU device, but evaluates exp, sigmoid and erf there only to float32
 (measured on 0.32: exp(1.5) is off by 1e-8). Its expm1 and tanh are right, so exp is rebuilt from expm1.
+Its sum over an axis of length 0 reads memory that isn't its own, and may not come back (0.32, on the CPU).
 Everything else is MLX's own.
 """
 
@@ -32,6 +33,11 @@ def exp(x: Any) -> Any:
     value = (1 + mx.expm1(r)) * _power_of_two(half) * _power_of_two(n - half)
     value = mx.where(x > _HIGHEST, math.inf, mx.where(x < _LOWEST, 0.0, value))
     return mx.where(mx.isnan(x), x, value)
+
+
+def sum(x: Any, *, axis: tuple[int, ...]) -> Any:
+    """The sum over some leading axes, which is 0 over none."""
+    return mx.sum(x, axis=axis) if x.size else mx.zeros(x.shape[len(axis) :], x.dtype)
 
 
 def _power_of_two(n: Any) -> Any:
