@@ -1,8 +1,8 @@
 """The gradient on NumPy, in memory that doesn't grow with the number of tokens beside its arguments and results.
 
-A small batch keeps its hidden layer and the slopes: six products in all, nine gated. A larger one goes in blocks of
-rows whose hidden layer is computed anew: seven products, eleven gated. What comes between the products runs over
-tiles that stay in a core's cache.
+A batch of one block keeps its hidden layer and the slopes: six products in all, nine gated. A larger one goes in
+blocks of rows whose hidden layer is computed anew: seven products, eleven gated. What comes between the products runs
+over tiles that stay in a core's cache.
 """
 
 import math
@@ -15,13 +15,16 @@ from portable_ffn._dtype import is_real_floating
 from portable_ffn._named import Named
 from portable_ffn._namespace import namespace
 from portable_ffn._resolve import Combining
-from portable_ffn._rows import block_rows, blocks
+from portable_ffn._rows import blocks
 from portable_ffn._slopes import Resolved, branches
 from portable_ffn._slopes_numpy import KERNELS, LARGEST, SCRATCH, relu
 from portable_ffn._typing import Array
 
-# What the pullback of a small batch may hold of the hidden layer.
-KEPT = 64 << 20
+# What may be held of the hidden layer and its gradients; a batch that fits keeps them from y to its pullback.
+HELD = 64 << 20
+# The sums over the tokens of one block are added to those of the others, which costs less in larger blocks; beyond
+# the second there is little to gain, below the first the products are slow.
+FEWEST, MOST = 256, 2048
 # About seven tiles are in use at a time, which a core's second cache holds.
 TILE = 1 << 16
 # What is added to a weight's gradient at a time.
@@ -33,7 +36,7 @@ def forward(arrays: tuple[Array, ...], act: Resolved, dtype: Any, computing: Any
     x, V = arrays[0], arrays[5]
     computing = np.dtype(computing)
     tokens, width = math.prod(x.shape[:-1]), len(arrays[3]) * (2 if V is None else 3)
-    if not _by_tiles(act) or not 0 < tokens * width * computing.itemsize <= KEPT:
+    if not _by_tiles(act) or not 0 < tokens * width * computing.itemsize <= HELD:
         return None
     weights = _cast(arrays[1:], computing)
     kept = [np.empty((tokens, len(weights[2])), computing) for _ in range(2 if V is None else 3)]
@@ -62,7 +65,7 @@ def gradients(
     x, dx_rows, dy = _rows(x), _rows(dx), _rows(dy)
     tokens, d_ff = len(x), len(W2)
     held = 2 if V is None else 3
-    rows = tokens if kept is not None else max(1, block_rows(tokens, d_ff * held * computing.itemsize))
+    rows = tokens if kept is not None else _block(tokens, d_ff * held * computing.itemsize)
     if kept is None:
         buffers = [np.empty((rows, d_ff), computing) for _ in range(held)]
     for start, stop in blocks(tokens, rows):
@@ -91,6 +94,12 @@ def gradients(
         if dx_block is not out:
             out[...] = dx_block
     return (dx, *sums)
+
+
+def _block(tokens: int, row_bytes: int) -> int:
+    """How many rows are computed at a time: equal blocks, the last a bit smaller."""
+    most = min(MOST, max(FEWEST, HELD // max(1, row_bytes)))
+    return max(1, -(-tokens // max(1, -(-tokens // most))))
 
 
 def _by_tiles(act: Resolved) -> bool:

@@ -233,9 +233,9 @@ def test_arguments_are_not_written_to():
             if array is not None:
                 array.flags.writeable = False
         *given, dy = arguments
-        for kept in (_gradient_numpy.KEPT, 0):
+        for held in (_gradient_numpy.HELD, 0):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(_gradient_numpy, "KEPT", kept)
+                patch.setattr(_gradient_numpy, "HELD", held)
                 y, pullback = feed_forward_vjp(*given, activation="silu")
                 dx, _ = pullback(dy)
         assert not np.shares_memory(dx, given[0])
@@ -246,8 +246,8 @@ def test_arguments_are_not_written_to():
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "silu", "quick_gelu", "tanh"])
 def test_numpy_in_several_blocks(activation, gated, monkeypatch):
     """The same within the bound in blocks of rows, tiles of rows and slices of a weight's gradient."""
-    monkeypatch.setattr(_gradient_numpy, "KEPT", 0)
-    monkeypatch.setattr(_gradient_numpy, "block_rows", lambda rows, size: 7)
+    monkeypatch.setattr(_gradient_numpy, "HELD", 0)
+    monkeypatch.setattr(_gradient_numpy, "FEWEST", 7)
     monkeypatch.setattr(_gradient_numpy, "TILE", 200)
     monkeypatch.setattr(_gradient_numpy, "PRODUCT", 100)
     for dtype in ("float64", "float32", "float16"):
