@@ -770,3 +770,13 @@ def test_an_activation_of_two_meanings_in_an_unknown_family(tmp_path, extra, mat
         checkpoint.load(path)
     assert caught.value.argument == "activation"
     assert checkpoint.load(path, activation=ClippedGate(7.0)).activation == ClippedGate(7.0)
+
+
+def test_layers_of_two_kinds_may_follow_each_other(tmp_path):
+    """A fused layer beside gated ones of the same path lacks nothing, and neither do they."""
+    tensors = {"model.layers.0.mlp.gate_proj.weight": random(F, D), "model.layers.0.mlp.up_proj.weight": random(F, D),
+               "model.layers.0.mlp.down_proj.weight": random(D, F),
+               "model.layers.1.mlp.gate_up_proj.weight": random(2 * F, D),
+               "model.layers.1.mlp.down_proj.weight": random(D, F)}
+    path = write(tmp_path, tensors, {"model_type": "llama", "hidden_act": "silu"})
+    assert [(e.form, e.problem) for e in checkpoint.find(path)] == [("gated", None), ("fused-gated", None)]

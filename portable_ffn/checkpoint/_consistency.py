@@ -27,8 +27,10 @@ def inconsistent(asked: Sequence[Question], tensors: Mapping[str, Info]) -> dict
         stacks[shape(question.path), found.pattern.W2].append((question, parts))
     lacking: dict[str, str] = {}
     for members in stacks.values():
-        every = frozenset().union(*(parts for _, parts in members))
+        kinds = {parts for _, parts in members}
+        # Layers of two kinds may follow each other; one that has all that another has, and more, is a whole one.
+        wider = {parts: max((kind for kind in kinds if parts < kind), key=len, default=parts) for parts in kinds}
         for question, parts in members:
-            if missing := every - parts:
+            if missing := wider[parts] - parts:
                 lacking[question.found.W2] = ", ".join(sorted(question.found.parent + part for part in missing))
     return lacking

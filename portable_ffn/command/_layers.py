@@ -41,8 +41,17 @@ def rows(entries: Sequence[Entry], total: int) -> list[Row]:
     for entry in entries:
         if entry.problem is None:
             where = shape(entry.base if entry.expert is None else entry.base.rpartition(".")[0])
-            kinds[entry.stack, where, entry.form, told(entry.activation), entry.d_model, entry.d_ff, entry.bias,
-                  entry.dtype, entry.expert is None].append(entry)
+            kinds[
+                entry.stack,
+                where,
+                entry.form,
+                told(entry.activation),
+                entry.d_model,
+                entry.d_ff,
+                entry.bias,
+                entry.dtype,
+                entry.expert is None,
+            ].append(entry)
     return [_row(members, total) for members in kinds.values()]
 
 
@@ -55,11 +64,21 @@ def _row(members: list[Entry], total: int) -> Row:
     layers = sorted({entry.layer for entry in members})
     experts = 0 if first.expert is None else len({entry.expert for entry in members})
     return Row(
-        stack=first.stack, layers=layers, experts=experts, form=first.form, activation=told(first.activation),
-        d_model=int(first.d_model or 0), d_ff=int(first.d_ff or 0), bias=first.bias, dtype=first.dtype,
-        parameters=each * distinct, share=each * distinct / total if total else 0.0,
-        flops=_flops(first, len(members), len(layers), experts), evidence=list(first.evidence),
-        names=[entry.name for entry in members])
+        stack=first.stack,
+        layers=layers,
+        experts=experts,
+        form=first.form,
+        activation=told(first.activation),
+        d_model=int(first.d_model or 0),
+        d_ff=int(first.d_ff or 0),
+        bias=first.bias,
+        dtype=first.dtype,
+        parameters=each * distinct,
+        share=each * distinct / total if total else 0.0,
+        flops=_flops(first, len(members), len(layers), experts),
+        evidence=list(first.evidence),
+        names=[entry.name for entry in members],
+    )
 
 
 def parameters(entry: Entry) -> int:
@@ -114,18 +133,31 @@ def not_understood(entries: Sequence[Entry], store: Store) -> list[dict[str, Any
     found: dict[str, dict[str, Any]] = {}
     for entry in entries:
         if entry.problem is not None:
-            item = found.setdefault(shape(unwrap(entry.name)), {
-                "where": entry.name, "count": 0, "why": str(entry.problem),
-                "argument": getattr(entry.problem, "argument", None)})
+            item = found.setdefault(
+                shape(unwrap(entry.name)),
+                {
+                    "where": entry.name,
+                    "count": 0,
+                    "why": str(entry.problem),
+                    "argument": getattr(entry.problem, "argument", None),
+                },
+            )
             item["count"] += 1
     read = {name for entry in entries for name in entry.tensors}
     logical_read = {source for name in store.logical for source in store.sources(name) if source in read}
     for name, info in store.tensors.items():
         parts = name.split(".")
-        if (name not in read and name not in logical_read and len(info.shape) > 1
-                and _NETWORK.intersection(parts) and not any(word in name for word in _NOT_OURS)):
-            item = found.setdefault(shape(unwrap(name)), {
-                "where": name, "count": 0, "why": "no layer that was found reads it", "argument": None})
+        if (
+            name not in read
+            and name not in logical_read
+            and len(info.shape) > 1
+            and _NETWORK.intersection(parts)
+            and not any(word in name for word in _NOT_OURS)
+        ):
+            item = found.setdefault(
+                shape(unwrap(name)),
+                {"where": name, "count": 0, "why": "no layer that was found reads it", "argument": None},
+            )
             item["count"] += 1
     return list(found.values())
 
