@@ -1,5 +1,6 @@
 """Two models layer by layer: what differs is found, named and counted; a hundred layers are never held at once."""
 
+import itertools
 import json
 import math
 import re
@@ -16,7 +17,7 @@ from portable_ffn.__main__ import main
 from portable_ffn.checkpoint._network import Network, Norm
 from portable_ffn.testing import compare_models
 from portable_ffn.testing._against_network import against_network
-from portable_ffn.testing._bounded import bounded
+from portable_ffn.testing._bounded import _through, bounded
 from portable_ffn.testing._layers import Layer
 from portable_ffn.testing._pairs import pair
 
@@ -328,6 +329,20 @@ def test_the_bound_of_a_norm_holds_what_float32_does(kind, place):
     assert np.max(np.abs(off(x) - y) / bound) > 1.0
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_carried_through_a_norm(kind):
+    """No signs of small errors move an output further, and some move outputs a third as far on the whole."""
+    random = np.random.default_rng(0)
+    norm = Norm(kind, random.uniform(0.5, 1.5, 4), random.uniform(-1, 1, 4) if kind == "layer" else None, 1e-6)
+    y = random.standard_normal((200, 4))
+    error = 1e-6 * random.uniform(0.5, 1.5, y.shape)
+    signs = np.array(list(itertools.product((-1.0, 1.0), repeat=4)))
+    moved = np.max([np.abs(norm(y + sign * error) - norm(y)) for sign in signs], axis=0)
+    carried = _through(norm, y, error, 0.0)
+    assert np.all(moved <= carried * (1 + 1e-4))
+    assert carried.sum() <= 3 * moved.sum()
+
+
 # Functions
 
 
@@ -412,6 +427,7 @@ def test_inputs_choose_the_layers(a, tmp_path):
     save_file({"layers.1.x": x, "layers.3.x": x, "layers.1.y": x}, path)
     from portable_ffn.testing._given import file_inputs
 
+    assert sorted(file_inputs(path)) == [1, 3]
     found = compare_models(a, a, inputs=file_inputs(path))
     assert [layer.layer for layer in found.layers] == [1, 3]
     assert found.skipped == (0, 2)

@@ -54,13 +54,14 @@ def dtype_of(weights: Weights) -> str:
 
 def _through(norm: Any, y: Float64, error: Float64, u: float) -> Float64:
     """How far a normalisation's output may move when y moves by its error, and its own rounding."""
-    gamma = np.ones(y.shape[-1]) if norm.gamma is None else np.asarray(norm.gamma, dtype=np.float64)
+    has_gamma = norm.gamma is not None and norm.kind != "l2"
+    gamma = np.asarray(norm.gamma, dtype=np.float64) if has_gamma else np.ones(y.shape[-1])
     out: Float64 = norm(y)
     own = 8.0 * u * (np.abs(out) + (0.0 if norm.beta is None else np.abs(np.asarray(norm.beta, dtype=np.float64))))
     if norm.kind == "affine":
         return np.abs(gamma) * error + own
     if norm.kind in ("rms1p", "rms_of_scaled"):
-        gamma = 1.0 + gamma if norm.gamma is not None else gamma
+        gamma = 1.0 + gamma if has_gamma else gamma
     if norm.kind == "rms_of_scaled":
         y, error, gamma = y * gamma, error * np.abs(gamma), np.ones_like(gamma)
     mean = y.mean(axis=-1, keepdims=True) if norm.kind == "layer" else 0.0
