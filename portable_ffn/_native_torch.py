@@ -15,8 +15,6 @@ from portable_ffn._native_torch_activations import IN_PLACE, RECORDED, TRACED, S
 from portable_ffn._rows import FEWEST, block_rows, blocks
 from portable_ffn._typing import Array
 
-# PyTorch gains nothing from blocks smaller than this: it cuts the work between its threads anew at every operation.
-MOST_ROWS = 2048
 _functorch = torch._C._functorch.peek_interpreter_stack
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
@@ -116,7 +114,7 @@ def _in_blocks(
 ) -> Array:
     """A block of rows after the other; the memory beside the output is that of one block's hidden layer."""
     rows, (d_ff, width) = x.shape[0], W2.shape
-    size = block_rows(rows, d_ff * x.itemsize * (1 if V is None else 2), MOST_ROWS)
+    size = block_rows(rows, d_ff * x.itemsize * (1 if V is None else 2))
     y = x.new_empty(rows, width)
     g, u = x.new_empty(size, d_ff), None if V is None else x.new_empty(size, d_ff)
     for start, stop in blocks(rows, size):

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 HIDDEN_BYTES = 32 * 2**20
 # Products of fewer rows than the first stream the weights through the cache too often; more than the second push
 # the hidden layer itself out of it.
-FEWEST, MOST = 256, 1024
+FEWEST, MOST = 256, 2048
 
 
-def block_rows(rows: int, row_bytes: int, at_most: int = MOST) -> int:
+def block_rows(rows: int, row_bytes: int) -> int:
     """How many rows a block takes, all but the last; the hidden layer of one row takes `row_bytes`."""
-    most = min(at_most, max(FEWEST, HIDDEN_BYTES // max(row_bytes, 1)))
+    most = min(MOST, max(FEWEST, HIDDEN_BYTES // max(row_bytes, 1)))
     count = -(-rows // most)
     return -(-rows // count) if count else 0
 

@@ -23,7 +23,7 @@ Combine = Callable[[Tile, Tile | None, Work], None]
 
 def relu(h: Tile, work: Work) -> None:
     # One number for all is three times slower a number, the tile of zeros costs a microsecond.
-    np.maximum(h, ZEROS[h.dtype] if h.size < 1024 else work.full(0.0, h.size), out=h)
+    np.maximum(h, ZEROS[h.dtype] if h.size <= 4096 else work.full(0.0, h.size), out=h)
 
 
 def relu2(h: Tile, work: Work) -> None:

@@ -19,7 +19,7 @@ LIBRARIES = ("numpy", "torch", "jax")
 FLOATS = ("float32", "float64")
 GATE = ClippedGate(2.0, 1.702, 1.0)
 LATE = ClippedGate(1.0, clip="after")
-# Three blocks and many tiles on NumPy, two blocks on PyTorch, the last ones shorter.
+# Two blocks on NumPy and PyTorch, the second shorter, and many tiles.
 ROWS, D_MODEL, D_FF = 2501, 5, 300
 
 
@@ -69,7 +69,7 @@ GATES = [(library, gate) for library in LIBRARIES for gate in (GATE, LATE)]
 def test_values_in_blocks(library, dtype, activation):
     arrays = network(dtype)
     y = feed_forward(*(put(library, a) for a in arrays), activation=activation)
-    some = np.r_[0:20, 1015:1030, 2040:2060, ROWS - 20 : ROWS]
+    some = np.r_[0:20, ROWS // 2 - 10 : ROWS // 2 + 10, ROWS - 20 : ROWS]
     assert agrees(y, arrays, activation, some) is True
 
 
