@@ -18,6 +18,7 @@ from portable_ffn.checkpoint._network import Network, Norm
 from portable_ffn.testing import compare_models
 from portable_ffn.testing._against_network import against_network
 from portable_ffn.testing._bounded import _through, bounded
+from portable_ffn.testing._given import Given, file_inputs
 from portable_ffn.testing._layers import Layer
 from portable_ffn.testing._pairs import pair
 
@@ -381,7 +382,7 @@ def test_a_function_at_full_size_is_probed_with_a_unit_matrix(tmp_path):
 @pytest.mark.parametrize("library", ["torch", "jax"])
 def test_a_function_of_another_library(a, library, require):
     require(library)
-    found = compare_models(a, right, library=library)
+    found = compare_models(a, right, library=library, layer=0)
     assert found.passed, str(found)
     assert "gelu_tanh" in compare_models(a, tanh_gelu, library=library, layer=0).first.cause
 
@@ -413,8 +414,6 @@ def test_two_functions_are_refused():
 
 def test_given_inputs(a, tmp_path, cases):
     """What entered a real model's layers, in a file of the form of the outside cases."""
-    from portable_ffn.testing._given import file_inputs
-
     given = file_inputs(cases / "minilm" / "ffn.safetensors")
     assert sorted(given) == list(range(6))
     assert given[0].x.shape[-1] == 384
@@ -425,8 +424,6 @@ def test_inputs_choose_the_layers(a, tmp_path):
     path = tmp_path / "inputs.safetensors"
     x = np.random.default_rng(0).standard_normal((2, 3, D_MODEL)).astype(np.float32)
     save_file({"layers.1.x": x, "layers.3.x": x, "layers.1.y": x}, path)
-    from portable_ffn.testing._given import file_inputs
-
     assert sorted(file_inputs(path)) == [1, 3]
     found = compare_models(a, a, inputs=file_inputs(path))
     assert [layer.layer for layer in found.layers] == [1, 3]
@@ -450,10 +447,11 @@ def test_a_hundred_layers_are_never_held_at_once(tmp_path):
     def progress(layer, number, count):
         heard.append((layer.layer, number, count))
 
+    one_position = {i: Given(np.random.default_rng(i).standard_normal((1, 32)), None) for i in range(100)}
     compare_models(*models, layer=0)  # what is imported on the way is no part of it
     tracemalloc.start()
     try:
-        found = compare_models(*models, progress=progress)
+        found = compare_models(*models, inputs=one_position, progress=progress)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
