@@ -31,8 +31,7 @@ def table(head, rows):
 def support():
     """Libraries and ways of running, from the table of backends."""
     rows = [
-        (f"`{row.name}`", *("yes" if dtype in row.dtypes else "-" for dtype in DTYPES))
-        for row in BACKENDS.values()
+        (f"`{row.name}`", *("yes" if dtype in row.dtypes else "-" for dtype in DTYPES)) for row in BACKENDS.values()
     ]
     return table(("backend", *DTYPES), rows)
 
