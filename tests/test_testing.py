@@ -15,6 +15,7 @@ from portable_ffn.testing import BACKENDS, Report, Row, assert_agrees, check, co
 from portable_ffn.testing._arrays import held
 from portable_ffn.testing._call import arrays_taken
 from portable_ffn.testing._cases import CASES
+from portable_ffn.testing._gaps import GAPS
 from portable_ffn.testing._select import select
 
 FOUND = [pytest.param(row, id=row.name) for row in BACKENDS.values() if row.missing() is None and not row.valueless]
@@ -420,6 +421,41 @@ def test_float64_served_as_float32_is_no_silent_pass():
     assert statuses == {"float64": "gap", "float32": "pass"}
     assert "float64 served as float32" in str(report)
     assert not check(feed_forward, backends="jax:x64-off", dtypes="float64", cases="curve").passed
+
+
+def numpy_in_bfloat16():
+    """NumPy multiplies matrices of ml_dtypes.bfloat16 into float32."""
+    return network, {}, "numpy", "bfloat16"
+
+
+def mlx_in_float64():
+    """MLX evaluates a sigmoid in float64 to float32."""
+    import mlx.core as mx
+
+    def mlx_swiglu(x, W1, b1, W2, b2, V, c):
+        h = x @ W1 + b1
+        return (h * mx.sigmoid(h) * (x @ V + c)) @ W2 + b2
+
+    return mlx_swiglu, {"activation": "silu", "gated": True}, "mlx", "float64"
+
+
+@pytest.mark.parametrize("limit", [numpy_in_bfloat16, mlx_in_float64])
+def test_a_limit_of_a_library_is_a_gap_and_hides_no_fault(limit):
+    fn, options, backend, dtype = limit()
+    report = check(fn, backends=backend, dtypes=dtype, cases="ordinary", **options)
+    assert [row.status for row in report.rows] == ["gap"]
+    (known,) = [gap for gap in GAPS if backend in gap.libraries]
+    assert report.rows[0].message == known.reason
+
+    def without_b1(x, W1, b1, *others):
+        return fn(x, W1, 0 * b1, *others)
+
+    report = check(without_b1, backends=backend, dtypes=dtype, cases="ordinary", **options)
+    assert [row.status for row in report.rows] == ["fail"]
+
+
+def test_every_limit_of_a_library_is_shown():
+    assert {library for gap in GAPS for library in gap.libraries} == {"numpy", "mlx"}
 
 
 def test_a_network_that_computes_float64_in_float32_fails():

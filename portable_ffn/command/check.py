@@ -12,6 +12,7 @@ from portable_ffn import ACTIVATIONS, ClippedGate, feed_forward
 from portable_ffn.command import CannotRun
 from portable_ffn.command._progress import shown
 from portable_ffn.testing import BACKENDS, Report, Row, check
+from portable_ffn.testing._model import LIBRARIES
 from portable_ffn.testing._select import select
 
 # What is run where no activation is asked for: two networks on every case, the others where they bend and where they
@@ -76,7 +77,7 @@ def _refuse_missing(args: argparse.Namespace) -> None:
     if args.activation is not None and args.model is None and args.activation not in ACTIVATIONS:
         raise CannotRun(f"--activation must be one of {', '.join(ACTIVATIONS)}, got {args.activation!r}")
     try:
-        selection = select(args.backend, args.device, args.dtype, ours=True)
+        selection = select(args.backend, args.device, args.dtype)
     except ValueError as error:
         raise CannotRun(str(error)) from None
     for name, reason in selection.missing.items():
@@ -95,9 +96,8 @@ def _ours(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
     asked = args.activation is not None or args.gated or args.no_bias
     networks = ((args.activation or "relu", args.gated, not args.no_bias, None),) if asked else NETWORKS
     chosen = _chosen(args)
-    if args.backend is None:
-        # Rows that mean something for this package alone are among what is checked of it.
-        chosen["backends"] = [row.name for row in BACKENDS.values() if not row.slow and row.missing() is None]
+    # What is run on few cases is run once a library: its other ways of running have the networks above.
+    libraries = args.backend or [name for name in LIBRARIES if BACKENDS[name].missing() is None]
     reports = [
         check(
             partial(feed_forward, activation=activation),
@@ -106,13 +106,13 @@ def _ours(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
             bias=bias,
             cases=cases,
             progress=progress,
-            **chosen,
+            **(chosen if cases is None else {**chosen, "backends": libraries}),
         )
         for activation, gated, bias, cases in networks
     ]
     rows = tuple(row for report in reports for row in report.rows)
-    absent = {name: reason for name, row in BACKENDS.items() if (reason := row.missing()) is not None}
-    return Report(rows, reports[0].versions, absent, tuple(look for report in reports for look in report.looks))
+    looks = tuple(look for report in reports for look in report.looks)
+    return Report(rows, reports[0].versions, reports[0].absent, looks)
 
 
 def _function(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:

@@ -3,13 +3,13 @@
 import importlib
 import importlib.metadata
 import importlib.util
-import shutil
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from portable_ffn.testing import _machine as machine
 from portable_ffn.testing import _settings as settings
 from portable_ffn.testing._arrays import PUT, Values, device_of, take
 
@@ -46,50 +46,6 @@ def _compile(fn: Function) -> Function:
     return compiled
 
 
-def _nothing_more() -> str | None:
-    """The library alone is enough."""
-    return None
-
-
-def _no_compiler() -> str | None:
-    """Inductor needs a C++ compiler on a CPU."""
-    found = any(map(shutil.which, ("c++", "g++", "clang++")))
-    return None if found else "torch.compile needs a C++ compiler, none found"
-
-
-def _no_cuda_in_torch() -> str | None:
-    """PyTorch's own word on its GPUs."""
-    return None if importlib.import_module("torch").cuda.is_available() else "PyTorch finds no CUDA device"
-
-
-def _no_gpu_in_jax() -> str | None:
-    """JAX's own word on its GPUs."""
-    return None if _jax_devices("gpu") else "JAX finds no GPU"
-
-
-def _no_cuda_in_cupy() -> str | None:
-    """CuPy's own word on its GPUs."""
-    try:
-        count = importlib.import_module("cupy").cuda.runtime.getDeviceCount()
-    except Exception as error:  # CuPy has an error type of its own for each missing piece of CUDA
-        return f"CuPy finds no CUDA device: {error}"
-    return None if count else "CuPy finds no CUDA device"
-
-
-def _jax_devices(platform: str) -> tuple[str, ...]:
-    """The devices of one platform of JAX; none where it has no such platform."""
-    try:
-        devices = importlib.import_module("jax").devices(platform)
-    except RuntimeError:
-        return ()
-    return tuple(f"{device.platform}:{device.id}" for device in devices)
-
-
-def _cuda(count: Callable[[], int]) -> tuple[str, ...]:
-    """CUDA devices by their number."""
-    return tuple(f"cuda:{index}" for index in range(count()))
-
-
 @dataclass(frozen=True, slots=True)
 class Backend:
     """One row: a library in one of its ways of running.
@@ -106,7 +62,7 @@ class Backend:
     distribution: str
     dtypes: tuple[str, ...]
     devices: Callable[[], tuple[str, ...]] = lambda: ("cpu",)
-    missing_piece: Callable[[], str | None] = _nothing_more
+    missing_piece: Callable[[], str | None] = machine.nothing_more
     wrap: Callable[[Function], Function] = _as_it_is
     inside: Callable[[], AbstractContextManager[None]] = settings.as_it_is
     read_only: bool = False
@@ -155,7 +111,7 @@ ROWS: tuple[Backend, ...] = (
         ALL,
         wrap=_compile,
         inside=settings.torch_compiling,
-        missing_piece=_no_compiler,
+        missing_piece=machine.no_compiler,
         slow=True,
     ),
     Backend("torch:meta", "torch", "torch", ALL, devices=lambda: ("meta",), valueless=True),
@@ -164,30 +120,32 @@ ROWS: tuple[Backend, ...] = (
         "torch",
         "torch",
         ALL,
-        devices=lambda: _cuda(importlib.import_module("torch").cuda.device_count),
-        missing_piece=_no_cuda_in_torch,
+        devices=lambda: machine.numbered(importlib.import_module("torch").cuda.device_count),
+        missing_piece=machine.no_cuda_in_torch,
         inside=settings.torch_highest,
     ),
-    Backend("jax", "jax", "jax", ALL, devices=lambda: _jax_devices("cpu"), inside=settings.jax_highest),
-    Backend("jax:jit", "jax", "jax", ALL, devices=lambda: _jax_devices("cpu"), wrap=_jit, inside=settings.jax_highest),
+    Backend("jax", "jax", "jax", ALL, devices=lambda: machine.jax_devices("cpu"), inside=settings.jax_highest),
+    Backend(
+        "jax:jit", "jax", "jax", ALL, devices=lambda: machine.jax_devices("cpu"), wrap=_jit, inside=settings.jax_highest
+    ),
     Backend(
         "jax:generic",
         "jax",
         "jax",
         ALL,
-        devices=lambda: _jax_devices("cpu"),
+        devices=lambda: machine.jax_devices("cpu"),
         wrap=_generic,
         inside=settings.jax_highest,
         ours=True,
     ),
-    Backend("jax:x64-off", "jax", "jax", ALL, devices=lambda: _jax_devices("cpu"), inside=settings.jax_x64_off),
+    Backend("jax:x64-off", "jax", "jax", ALL, devices=lambda: machine.jax_devices("cpu"), inside=settings.jax_x64_off),
     Backend(
         "jax:gpu",
         "jax",
         "jax",
         ALL,
-        devices=lambda: _jax_devices("gpu"),
-        missing_piece=_no_gpu_in_jax,
+        devices=lambda: machine.jax_devices("gpu"),
+        missing_piece=machine.no_gpu_in_jax,
         inside=settings.jax_highest,
     ),
     Backend(
@@ -206,8 +164,8 @@ ROWS: tuple[Backend, ...] = (
         "cupy",
         "cupy",
         ("float64", "float32", "float16"),
-        devices=lambda: _cuda(importlib.import_module("cupy").cuda.runtime.getDeviceCount),
-        missing_piece=_no_cuda_in_cupy,
+        devices=lambda: machine.numbered(importlib.import_module("cupy").cuda.runtime.getDeviceCount),
+        missing_piece=machine.no_cuda_in_cupy,
     ),
 )
 

@@ -15,7 +15,7 @@ class Gap(NamedTuple):
 
 GAPS: tuple[Gap, ...] = (
     Gap(
-        ("numpy", "dask"),
+        ("numpy",),
         "bfloat16",
         "float32",
         "bfloat16",

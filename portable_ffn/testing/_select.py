@@ -28,19 +28,16 @@ def select(
     backends: str | Iterable[str] | None,
     devices: str | Iterable[str] | None,
     dtypes: DType | Iterable[DType] | None,
-    *,
-    ours: bool = False,
 ) -> Selection:
-    """The places that were asked for; all that are found where nothing was, but rows that are slow.
+    """The places that were asked for; all that are found where nothing was, but rows that are slow or ours.
 
     A device is its name or the kind before the colon: "cuda" is every "cuda:0". With devices, a library's name stands
-    for its rows on other devices too: torch on cuda is the row torch:cuda. `ours` takes the rows that mean something
-    for portable_ffn alone.
+    for its rows on other devices too: torch on cuda is the row torch:cuda.
 
     Raises ValueError for an unknown backend or dtype.
     """
     names, kinds, wanted = _listed(backends), _listed(devices), _dtypes(dtypes)
-    rows = list(_rows(names, kinds, ours))
+    rows = list(_rows(names, kinds))
     places: list[Place] = []
     missing: dict[str, str] = {}
     absent: dict[str, str] = {}
@@ -64,12 +61,12 @@ def select(
     return Selection(tuple(place for place in places if place.dtypes), missing, absent)
 
 
-def _rows(names: list[str] | None, kinds: list[str] | None, ours: bool) -> Iterator[Backend]:
+def _rows(names: list[str] | None, kinds: list[str] | None) -> Iterator[Backend]:
     """The rows of the table in question."""
     named = [backend(name) for name in names or ()]
     for row in BACKENDS.values():
         if names is None:
-            if (ours or not row.ours) and not row.slow:
+            if not (row.ours or row.slow):
                 yield row
         elif row in named or (kinds and _elsewhere(row) and any(row.name.startswith(f"{one.name}:") for one in named)):
             yield row
