@@ -18,10 +18,11 @@ def pair_through_float32(
 ) -> tuple[Array, ...]:
     """Some arrays from others of one dtype, computed in float32 where that is of half precision, and rounded once."""
     dtype = arrays[0].dtype
-    if dtype_name(dtype) not in LOW_PRECISION:
-        return formula(xp, *arrays)
-    wide = formula(xp, *(astype(array, xp.float32, xp) for array in arrays))
-    return tuple(astype(array, dtype, xp) for array in wide)
+    with library(arrays[0]).quiet():
+        if dtype_name(dtype) not in LOW_PRECISION:
+            return formula(xp, *arrays)
+        wide = formula(xp, *(astype(array, xp.float32, xp) for array in arrays))
+        return tuple(astype(array, dtype, xp) for array in wide)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -60,9 +61,4 @@ class Named:
         """A formula on an array of any library and dtype."""
         one = library(x)
         _, dtype = result_dtype(one, ("x",), (x,))
-        with one.quiet():
-            return pair_through_float32(
-                lambda xp, h: (formula(h, xp),),
-                (astype(x, dtype, one.xp),),
-                one.xp,
-            )[0]
+        return pair_through_float32(lambda xp, h: (formula(h, xp),), (astype(x, dtype, one.xp),), one.xp)[0]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from portable_ffn._dtype import LOW_PRECISION
 from portable_ffn._namespace import astype, result_dtype
-from portable_ffn._together import one_library
+from portable_ffn._together import explain_devices, one_library
 from portable_ffn._typing import Array, Namespace
 from portable_ffn._validate import check_norm_shapes
 
@@ -86,10 +86,16 @@ def _norm(normalised: Callable[..., Array], names: tuple[str, ...], arrays: tupl
     one = one_library(names, arrays)
     check_norm_shapes(names, *arrays)
     name, dtype = result_dtype(one, names, arrays)
+    x: Array = arrays[0]
+    if x.shape[-1] == 0:
+        return astype(x, dtype, one.xp)  # no number to change, and NumPy warns of the mean of none
     computing = one.dtype("float32") if name in LOW_PRECISION else dtype
-    with one.quiet():
-        wide = (None if array is None else astype(array, computing, one.xp) for array in arrays)
-        return astype(normalised(*wide, one.xp), dtype, one.xp)
+    try:
+        with one.quiet():
+            wide = (None if array is None else astype(array, computing, one.xp) for array in arrays)
+            return astype(normalised(*wide, one.xp), dtype, one.xp)
+    except ValueError as error:
+        raise explain_devices(names, arrays) or error from None
 
 
 def _number(name: str, value: float, *, at_least: float) -> float:

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from portable_ffn._activation import ACTIVATIONS
+from portable_ffn._dtype import COMPUTABLE, dtype_name
 from portable_ffn._library import kind_of, library_of
 from portable_ffn._named import Named
 from portable_ffn._namespace import astype
@@ -75,4 +76,6 @@ def returned(a: Any, g: Array, xp: Namespace) -> Array:
         raise ValueError(f"activation must keep the shape of its argument, {tuple(g.shape)}, got {tuple(a.shape)}")
     if tuple(a.shape) != tuple(g.shape) and all(n == n for n in (*a.shape, *g.shape)):
         raise ValueError(f"activation must keep the shape of its argument, {tuple(g.shape)}, got {tuple(a.shape)}")
+    if dtype_name(a.dtype) not in COMPUTABLE:
+        raise TypeError(f"activation must return real numbers, got dtype {dtype_name(a.dtype)}; cast what it returns")
     return astype(a, g.dtype, xp)

@@ -29,15 +29,16 @@ def branches(act: Resolved, g: Array, u: Array | None, d: Array, xp: Namespace) 
     """The hidden layer, and the gradients of its activated and its linear branch, given d, that of itself."""
     if isinstance(act, Named):
         return _named(act, g, u, d, xp)
-    m = act.combine(g, u, xp)
+    # A user's function may work in place, so each gets branches of its own: times 1 is a copy in every library.
     if isinstance(act, Combining):
-        dg, du = act.gate.gate_vjp(g, u, d)  # type: ignore[attr-defined]
-        return m, returned(dg, g, xp), returned(du, g, xp)
+        dg, du = act.gate.gate_vjp(g * 1, u * 1, d)  # type: ignore[attr-defined, operator]
+        return act.combine(g, u, xp), returned(dg, g, xp), returned(du, g, xp)
     function: Any = act.function
-    slope = returned(function.derivative(g), g, xp)
+    slope = returned(function.derivative(g * 1), g, xp)
+    a = returned(function(g), g, xp)
     if u is None:
-        return m, d * slope, None
-    return m, d * u * slope, d * returned(function(g), g, xp)
+        return a, d * slope, None
+    return a * u, d * u * slope, d * a
 
 
 def _named(act: Named, g: Array, u: Array | None, d: Array, xp: Namespace) -> tuple[Array, Array, Array | None]:
