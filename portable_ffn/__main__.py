@@ -1,6 +1,7 @@
 """The command `portable-ffn`: a table of subcommands, each in a module that is imported when it is asked for."""
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -36,17 +37,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
             module = importlib.import_module(f"portable_ffn.command.{name}")
             module.add_arguments(command)
     parsed = parser.parse_args(given)
+    if sys.stdout is None:  # closed by who called
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it lasts as long as the process
     try:
-        return int(module.run(parsed))
+        code = int(module.run(parsed))
+        sys.stdout.flush()
+        return code
     except CannotRun as error:
         print(f"portable-ffn {parsed.command}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader of a pipe has seen enough; what is left must not raise again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # the reader of a pipe has seen enough
         return 0
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG) or error.filename is not None:
+            raise
+        _drop_output()
+        print(f"portable-ffn {parsed.command}: the output can't be written: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def _drop_output() -> None:
+    """What is left in the buffer must not raise again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

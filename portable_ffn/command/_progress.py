@@ -13,13 +13,17 @@ _SECONDS = 5.0
 
 @contextlib.contextmanager
 def shown(told: Callable[..., str] | None = None) -> Iterator[Callable[..., None]]:
-    """What is to be called with each row, or with whatever `told` puts into words."""
+    """What is to be called with each row, or with whatever `told` puts into words.
+
+    Inside, what somebody's function or module prints goes to stderr: stdout is for the report alone.
+    """
     tell = told or _Told()
-    if sys.stderr.isatty() and importlib.util.find_spec("rich"):
-        with _moving(tell) as show:
-            yield show
-    else:
-        yield _now_and_then(tell)
+    with contextlib.redirect_stdout(sys.stderr):
+        if sys.stderr.isatty() and importlib.util.find_spec("rich"):
+            with _moving(tell) as show:
+                yield show
+        else:
+            yield _now_and_then(tell)
 
 
 @contextlib.contextmanager

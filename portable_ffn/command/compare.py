@@ -72,14 +72,13 @@ def _compared(args: argparse.Namespace) -> Comparison:
     missing = BACKENDS[args.backend].missing()
     if missing is not None:
         raise CannotRun(f"{args.backend} was asked for, but {missing}")
-    a, b = model(args.a, "A"), model(args.b, "B")
     facts = [{fact: given for fact in FACTS if (given := getattr(args, f"{fact}_{side}")) is not None} for side in "ab"]
     try:
         inputs = None if args.inputs is None else file_inputs(args.inputs)
         with shown(_told) as progress:
             return compare_models(
-                a,
-                b,
+                model(args.a, "A"),
+                model(args.b, "B"),
                 layer=args.layer,
                 dtype=args.dtype,
                 library=args.backend,

@@ -39,7 +39,7 @@ class OneLayer:
             if callable(other):
                 return against_function(record, network, other, x, self.dtype, self.library, self._explains)
             return against_network(record, network, other.load(), x, self.dtype, self._explains)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a function that ends the process has not been compared
             return replace(record, message=said(error))
 
     def _x(self, layer: int, d_model: int) -> Float64:

@@ -75,7 +75,7 @@ class Plan:
             served = dtype_name(arrays[0].dtype)
             try:
                 got = wrapped(*arrays)
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # a network that ends the process has not been checked
                 return fill("error", np.nan, message=said(error))
             _, expected, bound = self.answer(case, dtype, served)
             try:
@@ -209,7 +209,7 @@ def _written(arrays: list[Any], inputs: Inputs, served: str, dtype: str) -> str:
     return f"the caller's arrays must not be written to, but {', '.join(changed)} changed" if changed else ""
 
 
-def said(error: Exception) -> str:
+def said(error: BaseException) -> str:
     """An error in its own words."""
     text = str(error).strip()
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
