@@ -1,5 +1,6 @@
 """Which key of a config names a layer's activation: the one whose other words are the path's."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -29,10 +30,15 @@ class Named(NamedTuple):
 
 
 def _value(value: Any) -> str | None:
-    """The name in a value: a string, or the "name" of DBRX's kind of dictionary."""
-    if isinstance(value, Mapping):
-        value = value.get("name")
-    return value if isinstance(value, str) and value else None
+    """The name in a value: a string, or the "name" of DBRX's kind of dictionary; None where nothing is said.
+
+    Anything else stays as it is written: it is no name that is known, and no silence either.
+    """
+    if isinstance(value, Mapping) and "name" in value:
+        value = value["name"]
+    if value is None or value == "":
+        return None
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _read(key: str, value: str, fit: int) -> Named:

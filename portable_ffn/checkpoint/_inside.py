@@ -166,7 +166,8 @@ def unexplained(
 ) -> list[str]:
     """Tensors under the network's own path that nothing reads, so that the network is more than was understood.
 
-    Where the path is a whole layer's, only what is known to lie between the matrices counts.
+    Where the path is a whole layer's, only what lies in the matrices' own modules, or is known to lie between them,
+    counts.
     """
     under = [name for name in beside(names, found.parent) if name not in read]
     start = len(found.parent) + 1 if found.parent else 0
@@ -179,4 +180,7 @@ def unexplained(
         return [name for name, parts in rest
                 if not known & set(parts) and parts != output_bias and parts[-1] != "num_batches_tracked"
                 and not parts[0].startswith("expert") and parts[0] != family.lora]
-    return [name for name, parts in rest if parts[0] in BETWEEN]
+    # A matrix's own module may hold more than the matrix: a scale of it, its norm, what adapts it.
+    own = tuple(key.removesuffix(found.suffix) + "." for key in (found.W1, found.W2, found.V)
+                if key and found.suffix and key.endswith(found.suffix))
+    return [name for name, parts in rest if parts[0] in BETWEEN or name.startswith(own)]
