@@ -24,8 +24,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model_class", help="a class of transformers, such as LlamaForCausalLM")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
-                        help="a value of the config in JSON; dots reach into nested configs")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a value of the config in JSON; dots reach into nested configs",
+    )
     parser.add_argument("--module", action="append", required=True, metavar="PATH", help="a layer, by its path")
     parser.add_argument("--stack", default="main", help="the stack's name (main)")
     parser.add_argument("--seed", type=int, default=0)
@@ -57,15 +62,32 @@ def main() -> None:
             arrays |= {f"{name}.x": x.numpy(), f"{name}.y": module(x).numpy()}
             wide = module.double()
             arrays |= {f"{name}.y64": wide(x.double()).numpy(), f"{name}.y8_64": wide(8 * x.double()).numpy()}
-        cases.append({
-            "name": name, "kind": "unit", "path": path, "module_class": type(module).__name__,
-            "d_model": d_model, "d_ff": d_ff,
-            "in_layer_stack": True, "stack": args.stack, "params": params, "form": "", "activation": "",
-            "placement_dynamic": {}, "layer_norms": {}, "spec": {},
-        })
+        cases.append(
+            {
+                "name": name,
+                "kind": "unit",
+                "path": path,
+                "module_class": type(module).__name__,
+                "d_model": d_model,
+                "d_ff": d_ff,
+                "in_layer_stack": True,
+                "stack": args.stack,
+                "params": params,
+                "form": "",
+                "activation": "",
+                "placement_dynamic": {},
+                "layer_norms": {},
+                "spec": {},
+            }
+        )
     save_file(arrays, args.folder / "cases.safetensors")
-    told = {"model_type": config.model_type, "model_class": args.model_class,
-            "transformers": transformers.__version__, "torch": torch.__version__, "cases": cases}
+    told = {
+        "model_type": config.model_type,
+        "model_class": args.model_class,
+        "transformers": transformers.__version__,
+        "torch": torch.__version__,
+        "cases": cases,
+    }
     (args.folder / "cases.json").write_text(json.dumps(told, indent=1))
 
 
@@ -87,8 +109,11 @@ def randomise(model: torch.nn.Module) -> None:
 
 def widths(module: torch.nn.Module) -> list[int]:
     """What each linear map takes, in their order: d_model first, d_ff last."""
-    found = [inner.in_features if isinstance(inner, torch.nn.Linear) else int(inner.weight.shape[0])
-             for inner in module.modules() if isinstance(inner, torch.nn.Linear) or type(inner).__name__ == "Conv1D"]
+    found = [
+        inner.in_features if isinstance(inner, torch.nn.Linear) else int(inner.weight.shape[0])
+        for inner in module.modules()
+        if isinstance(inner, torch.nn.Linear) or type(inner).__name__ == "Conv1D"
+    ]
     if len(found) < 2:
         raise SystemExit(f"{type(module).__name__} must hold two linear maps for its widths to be known")
     return found
@@ -107,8 +132,11 @@ def recipe(value: torch.Tensor, keys: dict[str, torch.Tensor], path: str) -> dic
             return {"op": "id", "key": key}
     for key, stored in keys.items():
         for half in range(2):
-            if stored.ndim == value.ndim and stored.shape[0] == 2 * value.shape[0] and torch.equal(
-                    stored.chunk(2)[half], value):
+            if (
+                stored.ndim == value.ndim
+                and stored.shape[0] == 2 * value.shape[0]
+                and torch.equal(stored.chunk(2)[half], value)
+            ):
                 return {"op": "part", "key": key, "ops": [["chunk", 0, 2, half]]}
     raise SystemExit(f"no tensor on disk is a parameter of {path}, or a half of one holds it")
 

@@ -191,7 +191,9 @@ import portable_ffn.adapters.keras
 
 
 def test_weights_that_the_backend_cannot_hold(tmp_path):
-    program = PRELUDE + """
+    program = (
+        PRELUDE
+        + """
 try:
     FeedForward.from_weights(init_weights(4, 8))
 except TypeError as error:
@@ -199,6 +201,7 @@ except TypeError as error:
 else:
     raise AssertionError("float64 was narrowed silently")
 """
+    )
     if find_spec("jax") is None:
         pytest.skip("jax is not installed")
     code, said = run(program, "jax", tmp_path)

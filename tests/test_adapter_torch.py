@@ -170,7 +170,10 @@ def test_to_half_and_to_another_device(kind):
         given = x.to(dtype)
         arrays = [None if p is None else p.detach().double().numpy() for p in moved.weights]
         expected = oracle.feed_forward(
-            given.double().numpy(), *arrays, activation=kind["activation"], dtype=str(dtype).split(".")[1],
+            given.double().numpy(),
+            *arrays,
+            activation=kind["activation"],
+            dtype=str(dtype).split(".")[1],
         )
         assert_agrees(moved(given), given, *expected)
     meta = FeedForward(4, 8, **kind, device="meta", dtype=torch.bfloat16)

@@ -59,23 +59,71 @@ def agree(net: Any, reference: Any, width: int = D) -> None:
 # names -> (W1, V or None, W2) as they are on disk, what the config says, and the activation
 LINEAR = [
     ("encoder.layer.0.intermediate.dense", None, "encoder.layer.0.output.dense", "bert", {"hidden_act": "gelu"}, gelu),
-    ("model.layers.0.mlp.gate_proj", "model.layers.0.mlp.up_proj", "model.layers.0.mlp.down_proj", "llama",
-     {"hidden_act": "silu"}, silu),
+    (
+        "model.layers.0.mlp.gate_proj",
+        "model.layers.0.mlp.up_proj",
+        "model.layers.0.mlp.down_proj",
+        "llama",
+        {"hidden_act": "silu"},
+        silu,
+    ),
     ("model.decoder.layers.0.fc1", None, "model.decoder.layers.0.fc2", "opt", {"activation_function": "relu"}, relu),
-    ("gpt_neox.layers.0.mlp.dense_h_to_4h", None, "gpt_neox.layers.0.mlp.dense_4h_to_h", "gpt_neox",
-     {"hidden_act": "gelu_new"}, gelu_tanh),
-    ("encoder.block.0.layer.1.DenseReluDense.wi", None, "encoder.block.0.layer.1.DenseReluDense.wo", "t5",
-     {"dense_act_fn": "relu", "feed_forward_proj": "relu"}, relu),
-    ("encoder.block.0.layer.1.DenseReluDense.wi_0", "encoder.block.0.layer.1.DenseReluDense.wi_1",
-     "encoder.block.0.layer.1.DenseReluDense.wo", "t5", {"feed_forward_proj": "gated-gelu"}, gelu_tanh),
-    ("layers.0.feed_forward.w1", "layers.0.feed_forward.w3", "layers.0.feed_forward.w2", "llama",
-     {"hidden_act": "silu"}, silu),
-    ("distilbert.transformer.layer.0.ffn.lin1", None, "distilbert.transformer.layer.0.ffn.lin2", "distilbert",
-     {"activation": "gelu"}, gelu),
-    ("transformer.h.0.mlp.fc_in", None, "transformer.h.0.mlp.fc_out", "gptj", {"activation_function": "gelu_new"},
-     gelu_tanh),
-    ("transformer.h.0.mlp.c_fc", None, "transformer.h.0.mlp.c_proj", "gpt_bigcode",
-     {"activation_function": "gelu_pytorch_tanh"}, gelu_tanh),
+    (
+        "gpt_neox.layers.0.mlp.dense_h_to_4h",
+        None,
+        "gpt_neox.layers.0.mlp.dense_4h_to_h",
+        "gpt_neox",
+        {"hidden_act": "gelu_new"},
+        gelu_tanh,
+    ),
+    (
+        "encoder.block.0.layer.1.DenseReluDense.wi",
+        None,
+        "encoder.block.0.layer.1.DenseReluDense.wo",
+        "t5",
+        {"dense_act_fn": "relu", "feed_forward_proj": "relu"},
+        relu,
+    ),
+    (
+        "encoder.block.0.layer.1.DenseReluDense.wi_0",
+        "encoder.block.0.layer.1.DenseReluDense.wi_1",
+        "encoder.block.0.layer.1.DenseReluDense.wo",
+        "t5",
+        {"feed_forward_proj": "gated-gelu"},
+        gelu_tanh,
+    ),
+    (
+        "layers.0.feed_forward.w1",
+        "layers.0.feed_forward.w3",
+        "layers.0.feed_forward.w2",
+        "llama",
+        {"hidden_act": "silu"},
+        silu,
+    ),
+    (
+        "distilbert.transformer.layer.0.ffn.lin1",
+        None,
+        "distilbert.transformer.layer.0.ffn.lin2",
+        "distilbert",
+        {"activation": "gelu"},
+        gelu,
+    ),
+    (
+        "transformer.h.0.mlp.fc_in",
+        None,
+        "transformer.h.0.mlp.fc_out",
+        "gptj",
+        {"activation_function": "gelu_new"},
+        gelu_tanh,
+    ),
+    (
+        "transformer.h.0.mlp.c_fc",
+        None,
+        "transformer.h.0.mlp.c_proj",
+        "gpt_bigcode",
+        {"activation_function": "gelu_pytorch_tanh"},
+        gelu_tanh,
+    ),
 ]
 
 
@@ -116,23 +164,33 @@ def test_conv1d_is_in_out(tmp_path, f):
 def test_flax_kernels_are_in_out(tmp_path):
     """A kernel is (in, out), square or not."""
     W1, W2 = random(D, D), random(D, D)
-    tensors = {"encoder.layer.0.intermediate.dense.kernel": W1, "encoder.layer.0.output.dense.kernel": W2,
-               "encoder.layer.0.intermediate.dense.bias": random(D), "encoder.layer.0.output.dense.bias": random(D)}
+    tensors = {
+        "encoder.layer.0.intermediate.dense.kernel": W1,
+        "encoder.layer.0.output.dense.kernel": W2,
+        "encoder.layer.0.intermediate.dense.bias": random(D),
+        "encoder.layer.0.output.dense.bias": random(D),
+    }
     path = write(tmp_path, tensors, {"model_type": "bert", "hidden_act": "gelu"})
     b1, b2 = tensors["encoder.layer.0.intermediate.dense.bias"], tensors["encoder.layer.0.output.dense.bias"]
     agree(checkpoint.load(path), lambda x: gelu(x @ W1 + b1) @ W2 + b2)
 
 
-HALVES = {"first": lambda a: (a[:F], a[F:]), "second": lambda a: (a[F:], a[:F]),
-          "interleaved": lambda a: (a[0::2], a[1::2])}
+HALVES = {
+    "first": lambda a: (a[:F], a[F:]),
+    "second": lambda a: (a[F:], a[:F]),
+    "interleaved": lambda a: (a[0::2], a[1::2]),
+}
 
 
 @pytest.mark.parametrize("gate", list(HALVES))
 def test_a_fused_matrix_of_unknown_order_is_asked_for(tmp_path, gate):
     """Three orders give three answers (L1); an unknown family's is refused, the argument settles it."""
     fused, bias, down = random(2 * F, D), random(2 * F), random(D, F)
-    tensors = {"model.layers.0.mlp.gate_up_proj.weight": fused, "model.layers.0.mlp.gate_up_proj.bias": bias,
-               "model.layers.0.mlp.down_proj.weight": down}
+    tensors = {
+        "model.layers.0.mlp.gate_up_proj.weight": fused,
+        "model.layers.0.mlp.gate_up_proj.bias": bias,
+        "model.layers.0.mlp.down_proj.weight": down,
+    }
     path = write(tmp_path, tensors, {"model_type": "not_known", "hidden_act": "silu"})
     with pytest.raises(Undecided, match='gate="first"') as caught:
         checkpoint.load(path)
@@ -141,10 +199,13 @@ def test_a_fused_matrix_of_unknown_order_is_asked_for(tmp_path, gate):
     agree(checkpoint.load(path, gate=gate), lambda x: (silu(x @ g.T + bg) * (x @ u.T + bu)) @ down.T)
 
 
-@pytest.mark.parametrize(("model_type", "names", "gate"), [
-    ("phi3", ("gate_up_proj", "down_proj"), "first"),
-    ("gte", ("up_gate_proj", "down_proj"), "second"),
-])
+@pytest.mark.parametrize(
+    ("model_type", "names", "gate"),
+    [
+        ("phi3", ("gate_up_proj", "down_proj"), "first"),
+        ("gte", ("up_gate_proj", "down_proj"), "second"),
+    ],
+)
 def test_a_known_family_knows_its_order(tmp_path, model_type, names, gate):
     fused, down = random(2 * F, D), random(D, F)
     tensors = {f"model.layers.0.mlp.{names[0]}.weight": fused, f"model.layers.0.mlp.{names[1]}.weight": down}
@@ -171,8 +232,7 @@ def test_a_square_matrix_of_unknown_layout_is_asked_for(tmp_path, layout):
 def test_an_unknown_family_with_names_of_one_meaning(tmp_path, f):
     """gate_proj, up_proj, down_proj are Linear's, square or not; the evidence says on what grounds."""
     W1, V, W2 = random(f, D), random(f, D), random(D, f)
-    tensors = {f"model.layers.0.mlp.{n}.weight": a for n, a in
-               (("gate_proj", W1), ("up_proj", V), ("down_proj", W2))}
+    tensors = {f"model.layers.0.mlp.{n}.weight": a for n, a in (("gate_proj", W1), ("up_proj", V), ("down_proj", W2))}
     path = write(tmp_path, tensors, {"model_type": "not_known", "hidden_act": "gelu"})
     (entry,) = checkpoint.find(path)
     assert any("hidden_act = gelu" in reason for reason in entry.evidence)
@@ -184,8 +244,12 @@ def test_an_unknown_family_with_names_of_one_meaning(tmp_path, f):
 def test_shapes_show_the_layout_where_they_can(tmp_path, transposed):
     """A bias has its matrix's outputs' length, in any family."""
     W1, W2, b1, b2 = random(D, F), random(F, D), random(F), random(D)
-    tensors = {"h.0.mlp.c_fc.weight": W1.T if transposed else W1, "h.0.mlp.c_fc.bias": b1,
-               "h.0.mlp.c_proj.weight": W2.T if transposed else W2, "h.0.mlp.c_proj.bias": b2}
+    tensors = {
+        "h.0.mlp.c_fc.weight": W1.T if transposed else W1,
+        "h.0.mlp.c_fc.bias": b1,
+        "h.0.mlp.c_proj.weight": W2.T if transposed else W2,
+        "h.0.mlp.c_proj.bias": b2,
+    }
     path = write(tmp_path, tensors, {"model_type": "not_known", "hidden_act": "relu"})
     agree(checkpoint.load(path), lambda x: relu(x @ W1 + b1) @ W2 + b2)
     with pytest.raises(CheckpointError, match="contradicts the shapes"):
@@ -203,12 +267,15 @@ def test_a_bare_file_takes_the_facts_as_arguments(tmp_path):
     agree(checkpoint.load(path, activation=np.tanh), lambda x: np.tanh(x @ W1.T + b1) @ W2.T + b2)
 
 
-@pytest.mark.parametrize(("config", "act"), [
-    ({"model_type": "gemma", "hidden_act": "gelu", "hidden_activation": None}, gelu_tanh),
-    ({"model_type": "llama", "hidden_act": "gelu"}, gelu),
-    ({"model_type": "openai-gpt", "afn": "gelu"}, gelu_tanh),
-    ({"model_type": "lfm2", "hidden_act": "gelu"}, silu),
-])
+@pytest.mark.parametrize(
+    ("config", "act"),
+    [
+        ({"model_type": "gemma", "hidden_act": "gelu", "hidden_activation": None}, gelu_tanh),
+        ({"model_type": "llama", "hidden_act": "gelu"}, gelu),
+        ({"model_type": "openai-gpt", "afn": "gelu"}, gelu_tanh),
+        ({"model_type": "lfm2", "hidden_act": "gelu"}, silu),
+    ],
+)
 def test_one_word_of_two_meanings(tmp_path, config, act):
     """Gemma's "gelu" is the tanh form; what the code fixes, the config doesn't change (L9)."""
     W1, V, W2 = random(F, D), random(F, D), random(D, F)
@@ -224,8 +291,11 @@ def test_one_word_of_two_meanings(tmp_path, config, act):
 
 
 def test_an_activation_that_nobody_knows_is_asked_for(tmp_path):
-    tensors = {"model.layers.0.mlp.gate_proj.weight": random(F, D), "model.layers.0.mlp.up_proj.weight": random(F, D),
-               "model.layers.0.mlp.down_proj.weight": random(D, F)}
+    tensors = {
+        "model.layers.0.mlp.gate_proj.weight": random(F, D),
+        "model.layers.0.mlp.up_proj.weight": random(F, D),
+        "model.layers.0.mlp.down_proj.weight": random(D, F),
+    }
     path = write(tmp_path, tensors, {"model_type": "llama", "hidden_act": "wiggly"})
     with pytest.raises(Undecided, match="'wiggly'") as caught:
         checkpoint.load(path)
@@ -245,9 +315,12 @@ def stacks() -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             tensors[f"vision_tower.encoder.layers.{n}.mlp.{name}.bias"] = random(shape[0])
         for name, shape in (("gate_proj", (F, D)), ("up_proj", (F, D)), ("down_proj", (D, F))):
             tensors[f"language_model.model.layers.{n}.mlp.{name}.weight"] = random(*shape)
-    config = {"model_type": "llava", "projector_hidden_act": "relu",
-              "vision_config": {"model_type": "clip_vision_model", "hidden_act": "quick_gelu"},
-              "text_config": {"model_type": "llama", "hidden_act": "silu"}}
+    config = {
+        "model_type": "llava",
+        "projector_hidden_act": "relu",
+        "vision_config": {"model_type": "clip_vision_model", "hidden_act": "quick_gelu"},
+        "text_config": {"model_type": "llama", "hidden_act": "silu"},
+    }
     return tensors, config
 
 
@@ -255,11 +328,18 @@ def test_several_stacks_each_by_its_own_config(tmp_path):
     tensors, config = stacks()
     path = write(tmp_path, tensors, config)
     found = {entry.name: entry for entry in checkpoint.find(path)}
-    assert list(found) == ["language_model.model.layers.0.mlp", "language_model.model.layers.1.mlp",
-                           "vision_tower.encoder.layers.0.mlp", "vision_tower.encoder.layers.1.mlp"]
+    assert list(found) == [
+        "language_model.model.layers.0.mlp",
+        "language_model.model.layers.1.mlp",
+        "vision_tower.encoder.layers.0.mlp",
+        "vision_tower.encoder.layers.1.mlp",
+    ]
     assert [(e.stack, e.layer, e.form, e.activation) for e in found.values()] == [
-        ("text", 0, "gated", "silu"), ("text", 1, "gated", "silu"),
-        ("vision+encoder", 0, "dense", "quick_gelu"), ("vision+encoder", 1, "dense", "quick_gelu")]
+        ("text", 0, "gated", "silu"),
+        ("text", 1, "gated", "silu"),
+        ("vision+encoder", 0, "dense", "quick_gelu"),
+        ("vision+encoder", 1, "dense", "quick_gelu"),
+    ]
     with pytest.raises(ValueError, match=r"means 2 of them(.|\n)*'vision_tower.encoder.layers.1.mlp'"):
         checkpoint.load(path, layer=1)
     by_stack = checkpoint.load(path, 1, stack="text")
@@ -301,8 +381,10 @@ def test_prefixes_of_wrappers(tmp_path, prefix):
 def test_numbers_in_their_natural_order(tmp_path):
     tensors = {}
     for n in range(12):
-        tensors |= {f"model.layers.{n}.mlp.{name}.weight": random(*shape) for name, shape in
-                    (("gate_proj", (F, D)), ("up_proj", (F, D)), ("down_proj", (D, F)))}
+        tensors |= {
+            f"model.layers.{n}.mlp.{name}.weight": random(*shape)
+            for name, shape in (("gate_proj", (F, D)), ("up_proj", (F, D)), ("down_proj", (D, F)))
+        }
     path = write(tmp_path, tensors, {"model_type": "llama", "hidden_act": "silu"})
     assert [entry.layer for entry in checkpoint.find(path)] == list(range(12))
 
@@ -335,8 +417,12 @@ def test_gpt_oss_clips_and_interleaves(tmp_path):
     """Its gate stands in the even columns of (in, out) stacks with biases, clamped by the config's limit."""
     up, bias, down, b2 = 3 * random(2, D, 2 * F), random(2, 2 * F), random(2, F, D), random(2, D)
     at = "model.layers.0.mlp.experts"
-    tensors = {f"{at}.gate_up_proj": up, f"{at}.gate_up_proj_bias": bias, f"{at}.down_proj": down,
-               f"{at}.down_proj_bias": b2}
+    tensors = {
+        f"{at}.gate_up_proj": up,
+        f"{at}.gate_up_proj_bias": bias,
+        f"{at}.down_proj": down,
+        f"{at}.down_proj_bias": b2,
+    }
     config = {"model_type": "gpt_oss", "hidden_act": "silu", "swiglu_limit": 2.0, "swiglu_alpha": 1.702}
     entry = checkpoint.find(write(tmp_path, tensors, config))[1]
     assert entry.activation == ClippedGate(2.0, 1.702, 1.0)
@@ -359,15 +445,19 @@ def test_gpt_oss_clips_and_interleaves(tmp_path):
 def test_a_convolution_of_width_1_and_in_groups(tmp_path):
     W1, W2, b1, b2 = random(8, 4 // 2), random(4, 8 // 2), random(8), random(4)
     at = "transformer.encoder.layers.0"
-    tensors = {f"{at}.intermediate.conv1d.weight": W1[..., None], f"{at}.intermediate.conv1d.bias": b1,
-               f"{at}.output.conv1d.weight": W2[..., None], f"{at}.output.conv1d.bias": b2}
+    tensors = {
+        f"{at}.intermediate.conv1d.weight": W1[..., None],
+        f"{at}.intermediate.conv1d.bias": b1,
+        f"{at}.output.conv1d.weight": W2[..., None],
+        f"{at}.output.conv1d.bias": b2,
+    }
     config = {"model_type": "squeezebert", "hidden_act": "relu", "intermediate_groups": 2, "output_groups": 2}
     net = checkpoint.load(write(tmp_path, tensors, config))
 
     def grouped(x, W, b):
         n = W.shape[0] // 2
         halves = np.split(x, 2, axis=-1)
-        return np.concatenate([half @ W[i * n:(i + 1) * n].T for i, half in enumerate(halves)], axis=-1) + b
+        return np.concatenate([half @ W[i * n : (i + 1) * n].T for i, half in enumerate(halves)], axis=-1) + b
 
     agree(net, lambda x: grouped(relu(grouped(x, W1, b1)), W2, b2), width=4)
 
@@ -381,45 +471,71 @@ def test_what_stands_inside_belongs_to_it(tmp_path):
         return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + eps) * gamma + beta
 
     at = "layers.0.mlp"
-    tensors = {f"{at}.gate_proj.weight": W1, f"{at}.gate_proj.bias": b1, f"{at}.down_proj.weight": W2,
-               f"{at}.down_proj.bias": b2, f"{at}.layer_norm.weight": gamma, f"{at}.layer_norm.bias": beta}
+    tensors = {
+        f"{at}.gate_proj.weight": W1,
+        f"{at}.gate_proj.bias": b1,
+        f"{at}.down_proj.weight": W2,
+        f"{at}.down_proj.bias": b2,
+        f"{at}.layer_norm.weight": gamma,
+        f"{at}.layer_norm.bias": beta,
+    }
     net = checkpoint.load(write(tmp_path, tensors, {"model_type": "timesfm"}))
     agree(net, lambda x: relu(layer_norm(x, 1e-6) @ W1.T + b1) @ W2.T + b2 + x)
     at = "transformer.layer.0.ff"
-    tensors = {f"{at}.layer_1.weight": W1, f"{at}.layer_1.bias": b1, f"{at}.layer_2.weight": W2,
-               f"{at}.layer_2.bias": b2, f"{at}.layer_norm.weight": gamma, f"{at}.layer_norm.bias": beta}
+    tensors = {
+        f"{at}.layer_1.weight": W1,
+        f"{at}.layer_1.bias": b1,
+        f"{at}.layer_2.weight": W2,
+        f"{at}.layer_2.bias": b2,
+        f"{at}.layer_norm.weight": gamma,
+        f"{at}.layer_norm.bias": beta,
+    }
     other = tmp_path / "xlnet"
     other.mkdir()
-    net = checkpoint.load(write(other, tensors, {"model_type": "xlnet", "ff_activation": "gelu",
-                                                 "layer_norm_eps": 1e-3}))
+    net = checkpoint.load(
+        write(other, tensors, {"model_type": "xlnet", "ff_activation": "gelu", "layer_norm_eps": 1e-3})
+    )
     agree(net, lambda x: layer_norm(gelu(x @ W1.T + b1) @ W2.T + b2 + x, 1e-3))
 
 
 def test_what_is_not_understood_inside_is_refused(tmp_path):
     """A depthwise convolution between the matrices, or a norm that no row names, is never left out."""
     at = "encoder.block.0.mlp"
-    tensors = {f"{at}.fc1.weight": random(F, D), f"{at}.fc2.weight": random(D, F),
-               f"{at}.dwconv.weight": random(F, 1, 3, 3)}
+    tensors = {
+        f"{at}.fc1.weight": random(F, D),
+        f"{at}.fc2.weight": random(D, F),
+        f"{at}.dwconv.weight": random(F, 1, 3, 3),
+    }
     path = write(tmp_path, tensors, {"model_type": "segformer", "hidden_act": "gelu"})
     with pytest.raises(CheckpointError, match=r"also holds encoder\.block\.0\.mlp\.dwconv\.weight"):
         checkpoint.load(path)
     other = tmp_path / "other"
     other.mkdir()
-    tensors = {"model.layers.0.mlp.gate_proj.weight": random(F, D), "model.layers.0.mlp.up_proj.weight": random(F, D),
-               "model.layers.0.mlp.down_proj.weight": random(D, F), "model.layers.0.mlp.sub_norm.weight": random(F)}
+    tensors = {
+        "model.layers.0.mlp.gate_proj.weight": random(F, D),
+        "model.layers.0.mlp.up_proj.weight": random(F, D),
+        "model.layers.0.mlp.down_proj.weight": random(D, F),
+        "model.layers.0.mlp.sub_norm.weight": random(F),
+    }
     path = write(other, tensors, {"model_type": "not_known", "hidden_act": "silu"})
     with pytest.raises(CheckpointError, match="sub_norm"):
         checkpoint.load(path)
 
 
-@pytest.mark.parametrize(("change", "match"), [
-    ({"intermediate_size": F + 1}, "d_ff = 11 as intermediate_size"),
-    ({"hidden_size": D + 1}, "d_model = 7 as hidden_size"),
-])
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"intermediate_size": F + 1}, "d_ff = 11 as intermediate_size"),
+        ({"hidden_size": D + 1}, "d_model = 7 as hidden_size"),
+    ],
+)
 def test_a_shape_that_differs_from_the_config(tmp_path, change, match):
     """It is an error, never broadcast or made anew (L6)."""
-    tensors = {"model.layers.0.mlp.gate_proj.weight": random(F, D), "model.layers.0.mlp.up_proj.weight": random(F, D),
-               "model.layers.0.mlp.down_proj.weight": random(D, F)}
+    tensors = {
+        "model.layers.0.mlp.gate_proj.weight": random(F, D),
+        "model.layers.0.mlp.up_proj.weight": random(F, D),
+        "model.layers.0.mlp.down_proj.weight": random(D, F),
+    }
     config = {"model_type": "llama", "hidden_act": "silu", "hidden_size": D, "intermediate_size": F}
     assert checkpoint.load(write(tmp_path, tensors, config)).weights.d_ff == F
     with pytest.raises(CheckpointError, match=match):
@@ -430,8 +546,11 @@ def test_a_shape_that_differs_from_the_config(tmp_path, change, match):
 def test_shapes_that_contradict_each_other(tmp_path, name, shape):
     tensors = {"fc1.weight": random(F, D), "fc1.bias": random(F), "fc2.weight": random(D, F), "fc2.bias": random(D)}
     tensors[name] = random(*shape)
-    path = write(tmp_path, {f"model.decoder.layers.0.{k}": a for k, a in tensors.items()},
-                 {"model_type": "opt", "activation_function": "relu"})
+    path = write(
+        tmp_path,
+        {f"model.decoder.layers.0.{k}": a for k, a in tensors.items()},
+        {"model_type": "opt", "activation_function": "relu"},
+    )
     with pytest.raises(CheckpointError, match="must have"):
         checkpoint.load(path)
 
@@ -446,10 +565,14 @@ def test_nothing_that_is_known(tmp_path):
 def test_attention_and_mamba_are_no_networks(tmp_path):
     """in_proj and out_proj of a mixer, a conformer's gated convolution and a router have the right shapes by chance."""
     at = "backbone.layers.0"
-    tensors = {f"{at}.mixer.in_proj.weight": random(2 * F, D), f"{at}.mixer.out_proj.weight": random(D, F),
-               f"{at}.conv_module.pointwise_conv1.weight": random(2 * D, D, 1),
-               f"{at}.conv_module.pointwise_conv2.weight": random(D, D, 1),
-               f"{at}.mlp.router.fc1.weight": random(F, D), f"{at}.mlp.router.fc2.weight": random(D, F)}
+    tensors = {
+        f"{at}.mixer.in_proj.weight": random(2 * F, D),
+        f"{at}.mixer.out_proj.weight": random(D, F),
+        f"{at}.conv_module.pointwise_conv1.weight": random(2 * D, D, 1),
+        f"{at}.conv_module.pointwise_conv2.weight": random(D, D, 1),
+        f"{at}.mlp.router.fc1.weight": random(F, D),
+        f"{at}.mlp.router.fc2.weight": random(D, F),
+    }
     assert checkpoint.find(write(tmp_path, tensors, {"model_type": "mamba", "hidden_act": "silu"})) == []
 
 
@@ -457,8 +580,10 @@ def test_attention_and_mamba_are_no_networks(tmp_path):
 def test_loading_like_an_array(tmp_path, library):
     """The library and the dtype are those of `like`; the loaded network moves on, copies and pickles."""
     W1, V, W2 = random(F, D), random(F, D), random(D, F)
-    tensors = {f"model.layers.0.mlp.{n}.weight": a.astype(np.float32) for n, a in
-               (("gate_proj", W1), ("up_proj", V), ("down_proj", W2))}
+    tensors = {
+        f"model.layers.0.mlp.{n}.weight": a.astype(np.float32)
+        for n, a in (("gate_proj", W1), ("up_proj", V), ("down_proj", W2))
+    }
     path = write(tmp_path, tensors, {"model_type": "llama", "hidden_act": "silu"})
     x = random(2, D)
     if library == "torch":
@@ -479,9 +604,15 @@ def test_loading_like_an_array(tmp_path, library):
     assert moved.activation == "silu"
 
 
-@pytest.mark.parametrize(("activation", "gated"), [
-    ("gelu_tanh", False), ("swish", True), (ClippedGate(7.0, 1.702, 1.0), True),
-], ids=str)
+@pytest.mark.parametrize(
+    ("activation", "gated"),
+    [
+        ("gelu_tanh", False),
+        ("swish", True),
+        (ClippedGate(7.0, 1.702, 1.0), True),
+    ],
+    ids=str,
+)
 def test_what_is_saved_is_read_back_equal(tmp_path, gated, activation):
     """Transposed and sliced views too, which safetensors' own writer scrambles (L3)."""
     weights = init_weights(D, F, gated=gated, dtype="float64")
@@ -500,8 +631,14 @@ def test_what_is_saved_is_read_back_equal(tmp_path, gated, activation):
 def test_a_loaded_network_is_saved_with_all_that_it_does(tmp_path):
     W1, b1, W2, b2, gamma = random(F, D), random(F), random(D, F), random(D), random(D)
     at = "layers.0.mlp"
-    tensors = {f"{at}.gate_proj.weight": W1, f"{at}.gate_proj.bias": b1, f"{at}.down_proj.weight": W2,
-               f"{at}.down_proj.bias": b2, f"{at}.layer_norm.weight": gamma, f"{at}.layer_norm.bias": gamma}
+    tensors = {
+        f"{at}.gate_proj.weight": W1,
+        f"{at}.gate_proj.bias": b1,
+        f"{at}.down_proj.weight": W2,
+        f"{at}.down_proj.bias": b2,
+        f"{at}.layer_norm.weight": gamma,
+        f"{at}.layer_norm.bias": gamma,
+    }
     net = checkpoint.load(write(tmp_path, tensors, {"model_type": "timesfm"}))
     checkpoint.save(tmp_path / "one.safetensors", net)
     x = random(4, D)
@@ -526,9 +663,14 @@ def test_the_sublayer_of_a_family_that_is_known(tmp_path):
     """LayerNorm(x + f(x)) for BERT, x + f(norm(x)) for LLaMA; elsewhere it is refused."""
     W1, b1, W2, b2, gamma, beta = random(F, D), random(F), random(D, F), random(D), random(D), random(D)
     at = "encoder.layer.0"
-    tensors = {f"{at}.intermediate.dense.weight": W1, f"{at}.intermediate.dense.bias": b1,
-               f"{at}.output.dense.weight": W2, f"{at}.output.dense.bias": b2,
-               f"{at}.output.LayerNorm.weight": gamma, f"{at}.output.LayerNorm.bias": beta}
+    tensors = {
+        f"{at}.intermediate.dense.weight": W1,
+        f"{at}.intermediate.dense.bias": b1,
+        f"{at}.output.dense.weight": W2,
+        f"{at}.output.dense.bias": b2,
+        f"{at}.output.LayerNorm.weight": gamma,
+        f"{at}.output.LayerNorm.bias": beta,
+    }
     config = {"model_type": "bert", "hidden_act": "gelu", "layer_norm_eps": 1e-3}
     (entry,) = checkpoint.find(write(tmp_path, tensors, config))
 
@@ -543,8 +685,12 @@ def test_the_sublayer_of_a_family_that_is_known(tmp_path):
         entry.load_sublayer()
 
     V = random(F, D)
-    tensors = {"model.layers.0.mlp.gate_proj.weight": W1, "model.layers.0.mlp.up_proj.weight": V,
-               "model.layers.0.mlp.down_proj.weight": W2, "model.layers.0.post_attention_layernorm.weight": gamma}
+    tensors = {
+        "model.layers.0.mlp.gate_proj.weight": W1,
+        "model.layers.0.mlp.up_proj.weight": V,
+        "model.layers.0.mlp.down_proj.weight": W2,
+        "model.layers.0.post_attention_layernorm.weight": gamma,
+    }
     other = tmp_path / "llama"
     other.mkdir()
     config = {"model_type": "llama", "hidden_act": "silu", "rms_norm_eps": 1e-3}
@@ -575,12 +721,16 @@ def sparse(path: Path, shapes: dict[str, tuple[int, ...]]) -> int:
 def test_sixty_four_gigabytes_in_a_second(tmp_path):
     """Only headers are read, and one layer reads that layer only."""
     d, f = 4096, 14336
-    shapes = {f"model.layers.{n}.mlp.{name}.weight": shape for n in range(92)
-              for name, shape in (("gate_proj", (f, d)), ("up_proj", (f, d)), ("down_proj", (d, f)))}
+    shapes = {
+        f"model.layers.{n}.mlp.{name}.weight": shape
+        for n in range(92)
+        for name, shape in (("gate_proj", (f, d)), ("up_proj", (f, d)), ("down_proj", (d, f)))
+    }
     size = sparse(tmp_path / "model.safetensors", shapes)
     assert size > 64e9
-    (tmp_path / "config.json").write_text(json.dumps(
-        {"model_type": "llama", "hidden_act": "silu", "hidden_size": d, "intermediate_size": f}))
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "llama", "hidden_act": "silu", "hidden_size": d, "intermediate_size": f})
+    )
     start = time.process_time()
     entries = checkpoint.find(tmp_path)
     assert time.process_time() - start < 1
@@ -592,8 +742,12 @@ def test_sixty_four_gigabytes_in_a_second(tmp_path):
 
 def test_many_experts_in_a_few_seconds(tmp_path):
     """Twenty layers of 256 experts have fifteen thousand tensors."""
-    shapes = {f"model.layers.{n}.mlp.experts.{e}.{name}.weight": shape for n in range(20) for e in range(256)
-              for name, shape in (("gate_proj", (F, D)), ("up_proj", (F, D)), ("down_proj", (D, F)))}
+    shapes = {
+        f"model.layers.{n}.mlp.experts.{e}.{name}.weight": shape
+        for n in range(20)
+        for e in range(256)
+        for name, shape in (("gate_proj", (F, D)), ("up_proj", (F, D)), ("down_proj", (D, F)))
+    }
     sparse(tmp_path / "model.safetensors", shapes)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "deepseek_v3", "hidden_act": "silu"}))
     start = time.process_time()
@@ -645,8 +799,10 @@ def test_half_precision(tmp_path, library, dtype):
     """Loaded as it is, in every library that has it; float32 where that is asked for."""
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
     half = np.dtype(getattr(ml_dtypes, dtype, dtype))
-    tensors = {f"model.layers.0.mlp.{n}.weight": random(*shape).astype(half) for n, shape in
-               (("gate_proj", (F, D)), ("up_proj", (F, D)), ("down_proj", (D, F)))}
+    tensors = {
+        f"model.layers.0.mlp.{n}.weight": random(*shape).astype(half)
+        for n, shape in (("gate_proj", (F, D)), ("up_proj", (F, D)), ("down_proj", (D, F)))
+    }
     path = write(tmp_path, tensors, {"model_type": "llama", "hidden_act": "silu"})
     (entry,) = checkpoint.find(path)
     assert entry.dtype == dtype
@@ -680,8 +836,11 @@ def test_eight_bits_with_their_scales(tmp_path):
         at = f"model.layers.0.mlp.{name}"
         tensors |= {f"{at}.weight": values, f"{at}.weight_scale_inv": scales}
         wide[name] = values.astype(np.float64) * np.kron(scales, np.ones((128, 128)))
-    config = {"model_type": "deepseek_v3", "hidden_act": "silu",
-              "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
+    config = {
+        "model_type": "deepseek_v3",
+        "hidden_act": "silu",
+        "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+    }
     (entry,) = checkpoint.find(write(tmp_path, tensors, config))
     assert set(entry.tensors) == set(tensors)
 
@@ -695,9 +854,17 @@ def test_eight_bits_with_their_scales(tmp_path):
 def test_gguf(tmp_path):
     """Files that the package gguf writes: dense layers, experts in a stack and beside it."""
     gguf = pytest.importorskip("gguf", reason="gguf is not installed")
-    shapes = {"blk.0.ffn_gate": (F, D), "blk.0.ffn_up": (F, D), "blk.0.ffn_down": (D, F),
-              "blk.1.ffn_gate_exps": (3, F, D), "blk.1.ffn_up_exps": (3, F, D), "blk.1.ffn_down_exps": (3, D, F),
-              "blk.1.ffn_gate_shexp": (F, D), "blk.1.ffn_up_shexp": (F, D), "blk.1.ffn_down_shexp": (D, F)}
+    shapes = {
+        "blk.0.ffn_gate": (F, D),
+        "blk.0.ffn_up": (F, D),
+        "blk.0.ffn_down": (D, F),
+        "blk.1.ffn_gate_exps": (3, F, D),
+        "blk.1.ffn_up_exps": (3, F, D),
+        "blk.1.ffn_down_exps": (3, D, F),
+        "blk.1.ffn_gate_shexp": (F, D),
+        "blk.1.ffn_up_shexp": (F, D),
+        "blk.1.ffn_down_shexp": (D, F),
+    }
     tensors = {name: random(*shape).astype(np.float32) for name, shape in shapes.items()}
 
     def written(architecture):
@@ -714,7 +881,10 @@ def test_gguf(tmp_path):
 
     entries = checkpoint.find(written("qwen2moe"))
     assert [(e.form, e.layer, e.expert, e.activation) for e in entries] == [
-        ("gated", 0, None, "silu"), ("expert", 1, None, "silu"), *(("expert", 1, n, "silu") for n in range(3))]
+        ("gated", 0, None, "silu"),
+        ("expert", 1, None, "silu"),
+        *(("expert", 1, n, "silu") for n in range(3)),
+    ]
     x = random(4, D)
     for entry in entries:
         kind = "_shexp" if "ffn_gate_shexp.weight" in str(entry.tensors) else "" if entry.layer == 0 else "_exps"
@@ -731,10 +901,10 @@ def test_gguf(tmp_path):
 def test_matrices_the_other_way_round_than_their_names_say(tmp_path, model_type):
     """Both shapes chain, so that only the config's widths show it: refused, and read where the layout is given."""
     W1, V, W2 = random(D, F), random(D, F), random(F, D)
-    tensors = {f"model.layers.0.mlp.{n}.weight": a for n, a in
-               (("gate_proj", W1), ("up_proj", V), ("down_proj", W2))}
-    path = write(tmp_path, tensors, {"model_type": model_type, "hidden_act": "silu", "hidden_size": D,
-                                     "intermediate_size": F})
+    tensors = {f"model.layers.0.mlp.{n}.weight": a for n, a in (("gate_proj", W1), ("up_proj", V), ("down_proj", W2))}
+    path = write(
+        tmp_path, tensors, {"model_type": model_type, "hidden_act": "silu", "hidden_size": D, "intermediate_size": F}
+    )
     with pytest.raises(CheckpointError, match="the other way round"):
         checkpoint.load(path)
     agree(checkpoint.load(path, layout="in_out"), lambda x: (silu(x @ W1) * (x @ V)) @ W2)
@@ -746,8 +916,10 @@ def test_a_layer_that_lacks_what_the_others_have(tmp_path, lost):
     tensors = {}
     for n in range(3):
         for name, shape in (("gate_proj", (F, D)), ("up_proj", (F, D)), ("down_proj", (D, F))):
-            tensors |= {f"model.layers.{n}.mlp.{name}.weight": random(*shape),
-                        f"model.layers.{n}.mlp.{name}.bias": random(shape[0])}
+            tensors |= {
+                f"model.layers.{n}.mlp.{name}.weight": random(*shape),
+                f"model.layers.{n}.mlp.{name}.bias": random(shape[0]),
+            }
     del tensors[f"model.layers.1.mlp.{lost}"]
     path = write(tmp_path, tensors, {"model_type": "llama", "hidden_act": "silu"})
     assert checkpoint.load(path, 0).form == "gated"
@@ -756,15 +928,21 @@ def test_a_layer_that_lacks_what_the_others_have(tmp_path, lost):
         checkpoint.load(path, 1)
 
 
-@pytest.mark.parametrize(("extra", "match"), [
-    ({"swiglu_limit": 7.0}, "swiglu_limit = 7.0"),
-    ({"hidden_act": None, "feed_forward_proj": "gated-gelu"}, "'gated-gelu'"),
-    ({"activation_function": "relu"}, "several"),
-])
+@pytest.mark.parametrize(
+    ("extra", "match"),
+    [
+        ({"swiglu_limit": 7.0}, "swiglu_limit = 7.0"),
+        ({"hidden_act": None, "feed_forward_proj": "gated-gelu"}, "'gated-gelu'"),
+        ({"activation_function": "relu"}, "several"),
+    ],
+)
 def test_an_activation_of_two_meanings_in_an_unknown_family(tmp_path, extra, match):
     """A clamp that a config only hints at, T5's gelu, two keys that disagree."""
-    tensors = {"model.layers.0.mlp.gate_proj.weight": random(F, D), "model.layers.0.mlp.up_proj.weight": random(F, D),
-               "model.layers.0.mlp.down_proj.weight": random(D, F)}
+    tensors = {
+        "model.layers.0.mlp.gate_proj.weight": random(F, D),
+        "model.layers.0.mlp.up_proj.weight": random(F, D),
+        "model.layers.0.mlp.down_proj.weight": random(D, F),
+    }
     path = write(tmp_path, tensors, {"model_type": "not_known", "hidden_act": "silu"} | extra)
     with pytest.raises(Undecided, match=match) as caught:
         checkpoint.load(path)
@@ -774,9 +952,12 @@ def test_an_activation_of_two_meanings_in_an_unknown_family(tmp_path, extra, mat
 
 def test_layers_of_two_kinds_may_follow_each_other(tmp_path):
     """A fused layer beside gated ones of the same path lacks nothing, and neither do they."""
-    tensors = {"model.layers.0.mlp.gate_proj.weight": random(F, D), "model.layers.0.mlp.up_proj.weight": random(F, D),
-               "model.layers.0.mlp.down_proj.weight": random(D, F),
-               "model.layers.1.mlp.gate_up_proj.weight": random(2 * F, D),
-               "model.layers.1.mlp.down_proj.weight": random(D, F)}
+    tensors = {
+        "model.layers.0.mlp.gate_proj.weight": random(F, D),
+        "model.layers.0.mlp.up_proj.weight": random(F, D),
+        "model.layers.0.mlp.down_proj.weight": random(D, F),
+        "model.layers.1.mlp.gate_up_proj.weight": random(2 * F, D),
+        "model.layers.1.mlp.down_proj.weight": random(D, F),
+    }
     path = write(tmp_path, tensors, {"model_type": "llama", "hidden_act": "silu"})
     assert [(e.form, e.problem) for e in checkpoint.find(path)] == [("gated", None), ("fused-gated", None)]

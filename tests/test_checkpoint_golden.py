@@ -184,10 +184,47 @@ def test_the_placement_is_the_traced_one(family):
 
 
 # What a hand or a fault may put into a config.
-JUNK = (None, True, 0, -1, 2**70, -2.5, float("inf"), float("nan"), "", "gelu", "\0", "x" * 1000, [], [None], [[[]]],
-        {}, {"model_type": "bert"}, {"a": {"b": 1}}, "gpt_oss", "gemma3n_text")
-ODD = ("bert", "gpt_oss", "dory", "gemma3n__gemma3n_text", "zamba2", "dbrx", "squeezebert", "levit", "inkling2",
-       "llava", "mobilebert__layer_norm", "qwen2_5_omni", "t5", "step3p7", "kosmos2_5", "xlnet", "apertus")
+JUNK = (
+    None,
+    True,
+    0,
+    -1,
+    2**70,
+    -2.5,
+    float("inf"),
+    float("nan"),
+    "",
+    "gelu",
+    "\0",
+    "x" * 1000,
+    [],
+    [None],
+    [[[]]],
+    {},
+    {"model_type": "bert"},
+    {"a": {"b": 1}},
+    "gpt_oss",
+    "gemma3n_text",
+)
+ODD = (
+    "bert",
+    "gpt_oss",
+    "dory",
+    "gemma3n__gemma3n_text",
+    "zamba2",
+    "dbrx",
+    "squeezebert",
+    "levit",
+    "inkling2",
+    "llava",
+    "mobilebert__layer_norm",
+    "qwen2_5_omni",
+    "t5",
+    "step3p7",
+    "kosmos2_5",
+    "xlnet",
+    "apertus",
+)
 
 
 def places(config: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

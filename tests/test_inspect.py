@@ -77,7 +77,7 @@ def test_the_table(model, capsys):
     line = next(line for line in out.splitlines() if line.startswith("main  ") and "gated" in line)
     assert line.split() == ["main", "0-1", "gated", "silu", "4", "6", "no", "float32", "144", "29.8%", "288"]
     assert "3 x expert" in out
-    assert 'not understood\n  model.layers.3.mlp: ' in out
+    assert "not understood\n  model.layers.3.mlp: " in out
     assert 'gate="first"' in out
 
 
@@ -117,11 +117,14 @@ def test_statistics_are_printed_and_seeded(model, capsys):
     assert "unit" in first
 
 
-@pytest.mark.parametrize(("name", "content", "match"), [
-    ("missing", None, "missing"),
-    ("model.safetensors", b"", "bytes"),
-    ("pytorch_model.bin", b"PK", "never loaded"),
-])
+@pytest.mark.parametrize(
+    ("name", "content", "match"),
+    [
+        ("missing", None, "missing"),
+        ("model.safetensors", b"", "bytes"),
+        ("pytorch_model.bin", b"PK", "never loaded"),
+    ],
+)
 def test_it_cannot_run(tmp_path, capsys, name, content, match):
     """One clear line on stderr, exit 2, nothing on stdout."""
     path = tmp_path / name
@@ -145,8 +148,9 @@ def test_an_input_of_another_width(model, tmp_path, capsys):
 
 def test_a_file_and_an_index_too(model, capsys):
     """A directory, a file, a sharded index."""
-    status, told = document(capsys, str(model / "model.safetensors"), "--gate", "first", "--activation", "silu",
-                            "--layout", "out_in")
+    status, told = document(
+        capsys, str(model / "model.safetensors"), "--gate", "first", "--activation", "silu", "--layout", "out_in"
+    )
     assert status == 0
     assert len(told["rows"]) == 3
     from safetensors.numpy import load_file

@@ -12,8 +12,13 @@ from portable_ffn._gates import SoftcapGate, TopKGate
 from portable_ffn._learned import XIELU, PReLU, TanhGELU
 
 X = np.linspace(-6, 6, 241)
-ELEMENTWISE = [PReLU(0.3), PReLU(np.linspace(-1, 1, 241)), XIELU(0.4, -0.2), XIELU(0.1, 0.2, 0.3, -1e-3),
-               TanhGELU(0.79788456)]
+ELEMENTWISE = [
+    PReLU(0.3),
+    PReLU(np.linspace(-1, 1, 241)),
+    XIELU(0.4, -0.2),
+    XIELU(0.1, 0.2, 0.3, -1e-3),
+    TanhGELU(0.79788456),
+]
 GATES = [SoftcapGate(4.0, 25.0), TopKGate(0.5), TopKGate(0.95, "silu")]
 
 
@@ -34,8 +39,9 @@ def asarray(library: str, array: np.ndarray, dtype: str = "float64"):
 def test_prelu():
     np.testing.assert_array_equal(PReLU(0.25)(X), np.where(X > 0, X, 0.25 * X))
     slopes = np.linspace(-1, 1, 241)
-    np.testing.assert_allclose(PReLU(slopes)(np.stack([X, -X])), [np.where(X > 0, X, slopes * X),
-                                                                 np.where(X < 0, -X, slopes * -X)])
+    np.testing.assert_allclose(
+        PReLU(slopes)(np.stack([X, -X])), [np.where(X > 0, X, slopes * X), np.where(X < 0, -X, slopes * -X)]
+    )
     assert PReLU([0.5]) == PReLU(0.5)
     with pytest.raises(ValueError, match="one number a channel"):
         PReLU([0.1, 0.2])(X)
@@ -73,8 +79,9 @@ def test_in_every_library_and_dtype(library, dtype, act):
     y = act(asarray(library, X, dtype))
     assert str(y.dtype).removeprefix("torch.") == dtype
     tolerance = {"float16": 3e-3, "float32": 1e-5, "float64": 1e-13}[dtype]
-    np.testing.assert_allclose(np.asarray(y, dtype=np.float64), act(X.astype(dtype).astype(np.float64)),
-                               rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(
+        np.asarray(y, dtype=np.float64), act(X.astype(dtype).astype(np.float64)), rtol=tolerance, atol=tolerance
+    )
     if not isinstance(act, PReLU):
         odd = act(asarray(library, np.array([np.nan, np.inf, -1e4, 1e4]), "float32"))
         assert np.isnan(np.asarray(odd)[0])

@@ -236,7 +236,8 @@ def test_devices(require_module):
     assert weights.to(like=there, device=first).W1.devices() == {first}
     assert weights.to(like=there).to(device="cpu").W1.devices() == {first}
     spread = jax.device_put(
-        jax.numpy.zeros(2), jax.sharding.NamedSharding(jax.make_mesh((2,), ("x",)), jax.sharding.PartitionSpec("x")),
+        jax.numpy.zeros(2),
+        jax.sharding.NamedSharding(jax.make_mesh((2,), ("x",)), jax.sharding.PartitionSpec("x")),
     )
     for moved in (weights.to(like=spread), init_weights(2, 3, like=torch.zeros(1)).to(like=spread)):
         assert not moved.W1.committed

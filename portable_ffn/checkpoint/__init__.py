@@ -28,7 +28,11 @@ __all__ = ["CheckpointError", "Undecided", "find", "load", "save"]
 
 
 def find(
-    path: str | os.PathLike[str], *, activation: Any = None, gate: str | None = None, layout: str | None = None,
+    path: str | os.PathLike[str],
+    *,
+    activation: Any = None,
+    gate: str | None = None,
+    layout: str | None = None,
 ) -> list[Entry]:
     """The feed-forward layers of a checkpoint, in their order; only headers are read.
 
@@ -57,8 +61,10 @@ def find(
     ValueError
         A fact that is none of the words above.
     """
-    for name, value, allowed in (("gate", gate, ("first", "second", "interleaved")),
-                                 ("layout", layout, ("out_in", "in_out"))):
+    for name, value, allowed in (
+        ("gate", gate, ("first", "second", "interleaved")),
+        ("layout", layout, ("out_in", "in_out")),
+    ):
         if value is not None and value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     if activation is not None:
@@ -67,8 +73,15 @@ def find(
 
 
 def load(
-    path: str | os.PathLike[str], layer: int = 0, *, stack: str | None = None, name: str | None = None,
-    like: Array | None = None, activation: Any = None, gate: str | None = None, layout: str | None = None,
+    path: str | os.PathLike[str],
+    layer: int = 0,
+    *,
+    stack: str | None = None,
+    name: str | None = None,
+    like: Array | None = None,
+    activation: Any = None,
+    gate: str | None = None,
+    layout: str | None = None,
 ) -> Network:
     """One feed-forward layer of a checkpoint, computing what the model's own module returns.
 

@@ -9,9 +9,11 @@ from portable_ffn.checkpoint._scope import Scope, path_words, words
 from portable_ffn.checkpoint._spellings import GATED_WORDS, ours
 
 # mlp_hidden_act, encoder_activation_function, dense_act_fn, activation ...: words before the ending qualify it.
-_KEY = re.compile(r"^(?:(?P<before>[a-z0-9_]*?)_)?(?:hidden_act|hidden_activation|activation_function|"
-                  r"hidden_act_fn|activation_fn|act_fn|activation|act|afn|hidden_actfn|act_type|"
-                  r"feed_forward_proj|ffn_activation|feedforward_activation)$")
+_KEY = re.compile(
+    r"^(?:(?P<before>[a-z0-9_]*?)_)?(?:hidden_act|hidden_activation|activation_function|"
+    r"hidden_act_fn|activation_fn|act_fn|activation|act|afn|hidden_actfn|act_type|"
+    r"feed_forward_proj|ffn_activation|feedforward_activation)$"
+)
 # Qualifiers that mean the feed-forward network itself.
 _NETWORK = frozenset(["mlp", "ffn", "ff", "dense", "feed", "forward", "feedforward", "hidden", "glu"])
 
@@ -68,8 +70,11 @@ def named_activations(scope: Scope, path: str) -> list[Named]:
                 found.append(_read(key, value, len(need)))
         nested = config.get("ffn_config")
         if isinstance(nested, Mapping):
-            found += [_read(f"ffn_config.{key}", value, 0) for key, raw in nested.items()
-                      if _KEY.match(key) and (value := _value(raw))]
+            found += [
+                _read(f"ffn_config.{key}", value, 0)
+                for key, raw in nested.items()
+                if _KEY.match(key) and (value := _value(raw))
+            ]
         if found:
             best = max(named.fit for named in found)
             chosen = [named for named in found if named.fit == best]

@@ -87,7 +87,12 @@ def candidates(tensors: Mapping[str, Info]) -> Iterator[Candidate]:
 
 
 def _match(
-    name: str, stem: str, suffix: str, table: Mapping[str, list[Pattern]], tensors: Mapping[str, Info], *,
+    name: str,
+    stem: str,
+    suffix: str,
+    table: Mapping[str, list[Pattern]],
+    tensors: Mapping[str, Info],
+    *,
     stacked: bool,
 ) -> Candidate | None:
     """The first pattern whose W2 is `stem` and whose other matrices stand beside it."""

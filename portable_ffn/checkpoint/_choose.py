@@ -11,8 +11,14 @@ from portable_ffn.checkpoint._spellings import LEARNED, fact
 from portable_ffn.checkpoint._surveyed import DEFAULTS
 
 # Keys of configs of families that clamp, cap or thin out the gate, while their hidden_act says silu.
-_TELLING = ("swiglu_limit", "swiglu_limits", "swiglu_alpha", "mlp_gate_softcap", "mlp_up_softcap",
-            "activation_sparsity_pattern")
+_TELLING = (
+    "swiglu_limit",
+    "swiglu_limits",
+    "swiglu_alpha",
+    "mlp_gate_softcap",
+    "mlp_up_softcap",
+    "activation_sparsity_pattern",
+)
 
 
 class Chosen(NamedTuple):
@@ -28,7 +34,13 @@ class Chosen(NamedTuple):
 
 
 def choose_activation(
-    scope: Scope, path: str, family: Otherwise, named: Sequence[Named], given: Any, layer: int, surveyed: bool,
+    scope: Scope,
+    path: str,
+    family: Otherwise,
+    named: Sequence[Named],
+    given: Any,
+    layer: int,
+    surveyed: bool,
 ) -> Chosen:
     """The activation, or `Undecided` where nothing names it, two keys disagree, or a word has two meanings."""
     if given is not None:
@@ -56,11 +68,16 @@ def _refuse_two_meanings(scope: Scope, named: Sequence[Named]) -> None:
             raise Undecided(
                 f"{scope.label} has {key} = {str(value)[:60]}, and what model type "
                 f"{scope.model_types[0] if scope.model_types else 'none'!r} does with it is not known; pass "
-                "activation=, such as ClippedGate(limit, alpha, offset)", "activation")
+                "activation=, such as ClippedGate(limit, alpha, offset)",
+                "activation",
+            )
     for one in named:
         if one.vague:
-            raise Undecided(f"{one.key} of {scope.label} is {one.value!r}, which some families read as the exact GELU "
-                            'and some as its tanh form; pass activation="gelu" or activation="gelu_tanh"', "activation")
+            raise Undecided(
+                f"{one.key} of {scope.label} is {one.value!r}, which some families read as the exact GELU "
+                'and some as its tanh form; pass activation="gelu" or activation="gelu_tanh"',
+                "activation",
+            )
 
 
 def _by_config(scope: Scope, path: str, family: Otherwise, named: Sequence[Named]) -> Chosen:
@@ -74,15 +91,22 @@ def _by_config(scope: Scope, path: str, family: Otherwise, named: Sequence[Named
     if not named:
         raise Undecided(
             f"the activation of {path or 'the layer'} must be named, and no key of {scope.label} names it; pass "
-            'activation=, such as activation="gelu"', "activation")
+            'activation=, such as activation="gelu"',
+            "activation",
+        )
     if None in names:
         unknown = next(n for n in named if n.ours is None)
-        raise Undecided(f"{unknown.key} of {scope.label} is {unknown.value!r}, which is no activation that is known; "
-                        "pass activation=", "activation")
+        raise Undecided(
+            f"{unknown.key} of {scope.label} is {unknown.value!r}, which is no activation that is known; "
+            "pass activation=",
+            "activation",
+        )
     if len(names) > 1:
         said = ", ".join(f"{n.key} = {n.value}" for n in named)
-        raise Undecided(f"the activation of {path} must be one, and {scope.label} names several: {said}; pass "
-                        "activation=", "activation")
+        raise Undecided(
+            f"the activation of {path} must be one, and {scope.label} names several: {said}; pass activation=",
+            "activation",
+        )
     one = named[0]
     ours = one.ours
     assert ours is not None
@@ -119,8 +143,11 @@ def _gate(fixed: Clip | Softcap | TopK, base: Callable[[], Chosen], scope: Scope
         limit, alpha = _number(scope, fixed.limit, layer), _number(scope, fixed.alpha, layer)
         alpha = fixed.alpha_else if alpha is None else alpha
         if limit is None and not fixed.optional:
-            raise Undecided(f"{scope.label} must have {fixed.limit}, the clamp of this family's gate; it hasn't. Pass "
-                            "activation=ClippedGate(...)", "activation")
+            raise Undecided(
+                f"{scope.label} must have {fixed.limit}, the clamp of this family's gate; it hasn't. Pass "
+                "activation=ClippedGate(...)",
+                "activation",
+            )
         if not limit and fixed.optional and alpha == 1.0 and not fixed.offset:
             return base()
         gate = ClippedGate(limit, alpha, fixed.offset, "after" if fixed.clip == "after" else "before")

@@ -11,9 +11,13 @@ from portable_ffn.checkpoint._question import Question
 def incomplete(asked: Sequence[Question], accepted: Sequence[Question]) -> list[Question]:
     """Candidates too bare to count anywhere else, in a stack whose other layers are whole."""
     whole = {(shape(question.path), question.found.pattern.W2) for question in accepted}
-    return [question for question in asked
-            if question.found.pattern.rare and (shape(question.path), question.found.pattern.W2) in whole
-            and question.found.pattern not in {one.found.pattern for one in accepted}]
+    return [
+        question
+        for question in asked
+        if question.found.pattern.rare
+        and (shape(question.path), question.found.pattern.W2) in whole
+        and question.found.pattern not in {one.found.pattern for one in accepted}
+    ]
 
 
 def inconsistent(asked: Sequence[Question], tensors: Mapping[str, Info]) -> dict[str, str]:
@@ -23,7 +27,7 @@ def inconsistent(asked: Sequence[Question], tensors: Mapping[str, Info]) -> dict
         found = question.found
         keys = [key for key in (found.W1, found.W2, found.V) if key]
         have = [*keys, *(bias for key in keys if (bias := found.bias(key)) in tensors)]
-        parts = frozenset(key[len(found.parent):] for key in have)
+        parts = frozenset(key[len(found.parent) :] for key in have)
         stacks[shape(question.path), found.pattern.W2].append((question, parts))
     lacking: dict[str, str] = {}
     for members in stacks.values():

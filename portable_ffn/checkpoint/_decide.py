@@ -36,7 +36,11 @@ class Read:
 
 
 def decide(
-    question: Question, tensors: Mapping[str, Info], facts: Facts, layer: int, expert: int | None = None,
+    question: Question,
+    tensors: Mapping[str, Info],
+    facts: Facts,
+    layer: int,
+    expert: int | None = None,
     adapter: int | None = None,
 ) -> Read:
     """The network that the candidate is.
@@ -51,9 +55,11 @@ def decide(
     lengths = (_length(b1, tensors), _length(b2, tensors))
     layout = decide_layout(found, tensors, family, surveyed, scope, facts.layout, groups, shapes, lengths)
     if found.V is not None and matrix_shape(tensors[found.V], found.stacked and not packed) != matrix_shape(
-            tensors[found.W1], found.stacked and not packed):
-        raise CheckpointError(f"{found.V} must have the shape of {found.W1}, {tensors[found.W1].shape}, "
-                              f"got {tensors[found.V].shape}")
+        tensors[found.W1], found.stacked and not packed
+    ):
+        raise CheckpointError(
+            f"{found.V} must have the shape of {found.W1}, {tensors[found.W1].shape}, got {tensors[found.V].shape}"
+        )
     if _length(c, tensors) not in (None, layout.d_ff):
         raise CheckpointError(f"{c} must have the hidden layer's length, {layout.d_ff}, got {_length(c, tensors)}")
     evidence = [f"names: {found.pattern.W1}, {found.pattern.V or '-'}, {found.pattern.W2}", layout.reason]
@@ -61,8 +67,7 @@ def decide(
     if layout.fused:
         halves, why = decide_gate(found, family, surveyed, scope, facts.gate)
         evidence.append(why)
-    chosen = choose_activation(
-        scope, question.path, family, named, facts.activation, layer, surveyed)
+    chosen = choose_activation(scope, question.path, family, named, facts.activation, layer, surveyed)
     evidence.append(chosen.reason)
     if not surveyed and scope.get("mlp_multipliers") is not None:
         raise CheckpointError(f"{scope.label} has mlp_multipliers, and what this family multiplies is not known")
@@ -124,8 +129,14 @@ def _length(bias: str | None, tensors: Mapping[str, Info]) -> int | None:
 
 
 def _recipe(
-    found: Candidate, layout: Layout, halves: tuple[str | None, str | None], groups: tuple[int, int],
-    expert: int | None, packed: int, biases: tuple[str | None, ...], within: Inside,
+    found: Candidate,
+    layout: Layout,
+    halves: tuple[str | None, str | None],
+    groups: tuple[int, int],
+    expert: int | None,
+    packed: int,
+    biases: tuple[str | None, ...],
+    within: Inside,
 ) -> Recipe:
     """What is read, from which slices."""
     index = None if packed else expert
@@ -141,6 +152,11 @@ def _recipe(
     gate, linear = halves
     V = matrix(found.W1, linear) if layout.fused else None if found.V is None else matrix(found.V)
     return Recipe(
-        W1=matrix(found.W1, gate, groups[0]), b1=vector(b1, gate),
-        W2=matrix(found.W2, None, groups[1], layout.out_first and not packed), b2=vector(b2),
-        V=V, c=vector(b1, linear) if layout.fused else vector(c), **within.stages())
+        W1=matrix(found.W1, gate, groups[0]),
+        b1=vector(b1, gate),
+        W2=matrix(found.W2, None, groups[1], layout.out_first and not packed),
+        b2=vector(b2),
+        V=V,
+        c=vector(b1, linear) if layout.fused else vector(c),
+        **within.stages(),
+    )

@@ -103,10 +103,16 @@ class Entry:
         weights = Weights(*arrays)
         assert self.read is not None
         return Network(
-            weights if like is None else weights.to(like=like), _activation(self.read, recipe, store), self.form,
-            before=_norm(recipe.before, store, like), middle=_norm(recipe.middle, store, like),
-            after=_norm(recipe.after, store, like), after_residual=recipe.after_residual,
-            residual=recipe.residual, scale=recipe.scale)
+            weights if like is None else weights.to(like=like),
+            _activation(self.read, recipe, store),
+            self.form,
+            before=_norm(recipe.before, store, like),
+            middle=_norm(recipe.middle, store, like),
+            after=_norm(recipe.after, store, like),
+            after_residual=recipe.after_residual,
+            residual=recipe.residual,
+            scale=recipe.scale,
+        )
 
     def load_sublayer(self, like: Array | None = None) -> Sublayer:
         """The network with the residual connection and the normalisation that the family puts round it.
@@ -116,11 +122,17 @@ class Entry:
         store, _ = self._recipe()
         place = self.placement
         if place is None:
-            raise CheckpointError(f"where the normalisation stands round {self.name} is not known for this family; "
-                                  "use load() and portable_ffn.sublayer")
-        return Sublayer(self.load(like), before=_norm(place.before, store, like),
-                        after=_norm(place.after, store, like), post=_norm(place.post, store, like),
-                        factor=place.factor)
+            raise CheckpointError(
+                f"where the normalisation stands round {self.name} is not known for this family; "
+                "use load() and portable_ffn.sublayer"
+            )
+        return Sublayer(
+            self.load(like),
+            before=_norm(place.before, store, like),
+            after=_norm(place.after, store, like),
+            post=_norm(place.post, store, like),
+            factor=place.factor,
+        )
 
     def _recipe(self) -> tuple[Store, Recipe]:
         """The store and the recipe; the problem is raised where there is one."""

@@ -61,10 +61,20 @@ def _own(store: Store, facts: Facts) -> Entry:
     except CheckpointError as error:
         problem = error
     return Entry(
-        name="", stack="main", layer=0, form="gated" if "V" in shapes else "dense",
-        activation=read.activation.activation if read else None, d_model=read.d_model if read else None,
-        d_ff=read.d_ff if read else None, dtype=store.tensors["W1"].dtype, tensors=tuple(sorted(shapes)),
-        evidence=read.evidence if read else (), problem=problem, store=store, read=read)
+        name="",
+        stack="main",
+        layer=0,
+        form="gated" if "V" in shapes else "dense",
+        activation=read.activation.activation if read else None,
+        d_model=read.d_model if read else None,
+        d_ff=read.d_ff if read else None,
+        dtype=store.tensors["W1"].dtype,
+        tensors=tuple(sorted(shapes)),
+        evidence=read.evidence if read else (),
+        problem=problem,
+        store=store,
+        read=read,
+    )
 
 
 def _variants(question: Question, tensors: Mapping[str, TensorInfo], names: Sequence[str]) -> list[_One]:
@@ -119,7 +129,12 @@ def _layers(ones: Sequence[_One]) -> list[int]:
 
 
 def _entry(
-    one: _One, layer: int, store: Store, names: Sequence[str], facts: Facts, odd: Mapping[str, str],
+    one: _One,
+    layer: int,
+    store: Store,
+    names: Sequence[str],
+    facts: Facts,
+    odd: Mapping[str, str],
 ) -> Entry:
     """The entry of one network, with its problem where it can't be decided."""
     question, found = one.question, one.question.found
@@ -127,27 +142,40 @@ def _entry(
     problem: CheckpointError | None = None
     try:
         if found.W2 in odd:
-            raise CheckpointError(f"{found.parent} must hold what the other layers of its stack do, and "
-                                  f"{odd[found.W2]} is missing; the checkpoint is damaged, or has layers of two kinds")
+            raise CheckpointError(
+                f"{found.parent} must hold what the other layers of its stack do, and "
+                f"{odd[found.W2]} is missing; the checkpoint is damaged, or has layers of two kinds"
+            )
         read = decide(question, store.logical, facts, layer, one.slice, one.adapter)
         keys = tuple(read.recipe.keys())
         left = unexplained(found, names, frozenset(keys), question.family, question.is_expert)
         if left:
             raise CheckpointError(
                 f"{found.parent} must hold a plain network to be understood, and it also holds {', '.join(left[:3])}"
-                f"{' ...' if len(left) > 3 else ''}, whose part in it is not known")
+                f"{' ...' if len(left) > 3 else ''}, whose part in it is not known"
+            )
     except CheckpointError as error:
         problem = error
         keys = tuple(key for key in (found.W1, found.V, found.W2) if key)
     tensors = tuple(dict.fromkeys(source for key in keys for source in store.sources(key)))
     return Entry(
-        name=_common_path(keys), stack=stack_of(question.path, question.scope.says_text), layer=layer,
+        name=_common_path(keys),
+        stack=stack_of(question.path, question.scope.says_text),
+        layer=layer,
         form=read.form if read else "expert" if question.is_expert else "gated" if found.V else "dense",
-        activation=read.activation.activation if read else None, d_model=read.d_model if read else None,
-        d_ff=read.d_ff if read else None, dtype=store.logical[found.W1].dtype, tensors=tensors,
-        evidence=read.evidence if read else (), expert=one.expert, problem=problem, store=store, read=read,
+        activation=read.activation.activation if read else None,
+        d_model=read.d_model if read else None,
+        d_ff=read.d_ff if read else None,
+        dtype=store.logical[found.W1].dtype,
+        tensors=tensors,
+        evidence=read.evidence if read else (),
+        expert=one.expert,
+        problem=problem,
+        store=store,
+        read=read,
         mark=_mark(one),
-        placement=_placement(question, read, store))
+        placement=_placement(question, read, store),
+    )
 
 
 def _placement(question: Question, read: Read | None, store: Store) -> Placement | None:

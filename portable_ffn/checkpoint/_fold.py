@@ -72,8 +72,13 @@ def _low_rank(arrays: Arrays, fold: LowRank, recipe: Recipe, store: Readable) ->
     added = fold.factor * (_wide(store, fold.up) @ _wide(store, fold.down)).T
     if arrays.V is None:
         return arrays._replace(W1=arrays.W1 + added)
-    halves = {"first": slice(None, added.shape[1] // 2), "second": slice(added.shape[1] // 2, None),
-              "even": slice(0, None, 2), "odd": slice(1, None, 2), None: slice(None)}
+    halves = {
+        "first": slice(None, added.shape[1] // 2),
+        "second": slice(added.shape[1] // 2, None),
+        "even": slice(0, None, 2),
+        "odd": slice(1, None, 2),
+        None: slice(None),
+    }
     V = recipe.V
     assert V is not None
     return arrays._replace(W1=arrays.W1 + added[:, halves[recipe.W1.half]], V=arrays.V + added[:, halves[V.half]])

@@ -37,9 +37,16 @@ class Inside:
 
     def stages(self) -> dict[str, Any]:
         """The fields of a recipe."""
-        return {"before": self.before, "middle": self.middle, "after": self.after, "residual": self.residual,
-                "after_residual": self.after_residual, "scale": self.scale, "folds": tuple(self.folds),
-                "learned": self.learned}
+        return {
+            "before": self.before,
+            "middle": self.middle,
+            "after": self.after,
+            "residual": self.residual,
+            "after_residual": self.after_residual,
+            "scale": self.scale,
+            "folds": tuple(self.folds),
+            "learned": self.learned,
+        }
 
 
 def beside(names: Sequence[str], parent: str) -> Sequence[str]:
@@ -47,12 +54,17 @@ def beside(names: Sequence[str], parent: str) -> Sequence[str]:
     if not parent:
         return names
     prefix = parent + "."
-    return names[bisect_left(names, prefix):bisect_left(names, parent + "/")]
+    return names[bisect_left(names, prefix) : bisect_left(names, parent + "/")]
 
 
 def inside(
-    found: Candidate, tensors: Mapping[str, Info], family: Otherwise, scope: Scope, chosen: Chosen,
-    adapter: int | None, layout: Layout,
+    found: Candidate,
+    tensors: Mapping[str, Info],
+    family: Otherwise,
+    scope: Scope,
+    chosen: Chosen,
+    adapter: int | None,
+    layout: Layout,
 ) -> Inside:
     """The stages that the family's row names, with the tensors that they read.
 
@@ -139,14 +151,16 @@ def _low_rank(stem: str, tensors: Mapping[str, Info], layout: Layout) -> LowRank
     rank = shapes[0][0] if shapes[0] else 0
     wide = layout.d_ff * (2 if layout.fused else 1)
     if shapes != [(rank, layout.d_model), (wide, rank)]:
-        raise CheckpointError(f"{down} and {up} must have shapes (rank, {layout.d_model}) and ({wide}, rank), got "
-                              f"{shapes[0]} and {shapes[1]}")
+        raise CheckpointError(
+            f"{down} and {up} must have shapes (rank, {layout.d_model}) and ({wide}, rank), got "
+            f"{shapes[0]} and {shapes[1]}"
+        )
     return LowRank(down, up)
 
 
 def adapters(stem: str, names: Sequence[str]) -> list[int]:
     """The numbers of the low-rank additions that a shared block keeps, one for each layer that uses it."""
-    parts = (name[len(stem) + 1:].split(".")[0] for name in beside(names, stem))
+    parts = (name[len(stem) + 1 :].split(".")[0] for name in beside(names, stem))
     return sorted({int(part) for part in parts if part.isdigit()})
 
 
@@ -157,12 +171,18 @@ def _learned(prefix: str, name: str, tensors: Mapping[str, Info]) -> tuple[str, 
         keys = tuple(f"{prefix}{module}.{leaf}" for leaf in leaves)
         if all(key in tensors for key in keys):
             return keys
-    raise CheckpointError(f"{prefix or 'the layer'} must hold the weights of its activation {name}, such as "
-                          f"{prefix}act.{leaves[0]}; it doesn't")
+    raise CheckpointError(
+        f"{prefix or 'the layer'} must hold the weights of its activation {name}, such as "
+        f"{prefix}act.{leaves[0]}; it doesn't"
+    )
 
 
 def unexplained(
-    found: Candidate, names: Sequence[str], read: frozenset[str], family: Otherwise, is_expert: bool,
+    found: Candidate,
+    names: Sequence[str],
+    read: frozenset[str],
+    family: Otherwise,
+    is_expert: bool,
 ) -> list[str]:
     """Tensors under the network's own path that nothing reads, so that the network is more than was understood.
 
@@ -177,10 +197,19 @@ def unexplained(
         known |= OUTSIDE
     if is_network_path(found.parent):
         output_bias = ["bias"] if found.stacked else None
-        return [name for name, parts in rest
-                if not known & set(parts) and parts != output_bias and parts[-1] != "num_batches_tracked"
-                and not parts[0].startswith("expert") and parts[0] != family.lora]
+        return [
+            name
+            for name, parts in rest
+            if not known & set(parts)
+            and parts != output_bias
+            and parts[-1] != "num_batches_tracked"
+            and not parts[0].startswith("expert")
+            and parts[0] != family.lora
+        ]
     # A matrix's own module may hold more than the matrix: a scale of it, its norm, what adapts it.
-    own = tuple(key.removesuffix(found.suffix) + "." for key in (found.W1, found.W2, found.V)
-                if key and found.suffix and key.endswith(found.suffix))
+    own = tuple(
+        key.removesuffix(found.suffix) + "."
+        for key in (found.W1, found.W2, found.V)
+        if key and found.suffix and key.endswith(found.suffix)
+    )
     return [name for name, parts in rest if parts[0] in BETWEEN or name.startswith(own)]

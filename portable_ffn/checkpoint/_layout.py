@@ -8,8 +8,18 @@ from portable_ffn.checkpoint._errors import CheckpointError, Undecided
 from portable_ffn.checkpoint._family_row import Otherwise
 from portable_ffn.checkpoint._scope import Scope
 
-_WIDTH_KEYS = ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "emb_dim", "model_dim", "hidden_dim",
-               "d_embed", "true_hidden_size")
+_WIDTH_KEYS = (
+    "hidden_size",
+    "d_model",
+    "n_embd",
+    "dim",
+    "embed_dim",
+    "emb_dim",
+    "model_dim",
+    "hidden_dim",
+    "d_embed",
+    "true_hidden_size",
+)
 
 
 class Layout(NamedTuple):
@@ -49,8 +59,14 @@ def _biases_allow(layout: Layout, b1: int | None, b2: int | None) -> bool:
 
 
 def decide_layout(
-    found: Candidate, tensors: Mapping[str, Info], family: Otherwise, surveyed: bool, scope: Scope,
-    fact: str | None, groups: tuple[int, int], shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    found: Candidate,
+    tensors: Mapping[str, Info],
+    family: Otherwise,
+    surveyed: bool,
+    scope: Scope,
+    fact: str | None,
+    groups: tuple[int, int],
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
     lengths: tuple[int | None, int | None],
 ) -> Layout:
     """The one reading that shapes, the fact given, the family's row and the names leave; else an error.
@@ -61,19 +77,22 @@ def decide_layout(
     if both.out_in is None and both.in_out is None:
         raise CheckpointError(
             f"{found.W1} and {found.W2} must have shapes (d_ff, d_model) and (d_model, d_ff), or both the other way "
-            f"round, got {shapes[0]} and {shapes[1]}; the checkpoint is damaged or is no plain network")
+            f"round, got {shapes[0]} and {shapes[1]}; the checkpoint is damaged or is no plain network"
+        )
     allowed = [r for r in both if r is not None and _biases_allow(r, *lengths)]
     if not allowed:
         raise CheckpointError(
             f"the biases of {found.W1} and {found.W2} must have their outputs' lengths, got {lengths[0]} and "
-            f"{lengths[1]} for matrices {shapes[0]} and {shapes[1]}")
+            f"{lengths[1]} for matrices {shapes[0]} and {shapes[1]}"
+        )
     if fact is not None:
         for reading in allowed:
             if reading.out_first == (fact == "out_in"):
                 return reading._replace(reason="layout: given")
         raise CheckpointError(
             f"layout={fact!r} contradicts the shapes of {found.W1}, {shapes[0]}, and {found.W2}, {shapes[1]}; "
-            f"leave it out or give the other one")
+            f"leave it out or give the other one"
+        )
     if len(allowed) == 1:
         return allowed[0]._replace(reason="layout: by the shapes")
     if family.layout is not None:
@@ -91,7 +110,9 @@ def decide_layout(
     raise Undecided(
         f"{found.W1} {shapes[0]} and {found.W2} {shapes[1]} can be read both ways, and model type "
         f"{scope.model_types[0] if scope.model_types else 'none'!r} is not known; "
-        f'pass layout="out_in" (as torch.nn.Linear stores it) or layout="in_out"', "layout")
+        f'pass layout="out_in" (as torch.nn.Linear stores it) or layout="in_out"',
+        "layout",
+    )
 
 
 def _pick(allowed: list[Layout], out_first: bool, reason: str) -> Layout:
@@ -100,7 +121,11 @@ def _pick(allowed: list[Layout], out_first: bool, reason: str) -> Layout:
 
 
 def decide_gate(
-    found: Candidate, family: Otherwise, surveyed: bool, scope: Scope, fact: str | None,
+    found: Candidate,
+    family: Otherwise,
+    surveyed: bool,
+    scope: Scope,
+    fact: str | None,
 ) -> tuple[tuple[str, str], str]:
     """The halves (gate, linear) of a fused matrix, and why; `Undecided` for a family that is not known."""
     halves = {"first": ("first", "second"), "second": ("second", "first"), "interleaved": ("even", "odd")}
@@ -114,7 +139,9 @@ def decide_gate(
     raise Undecided(
         f"{found.W1} holds the gate and the linear branch in one matrix, in an order that model type "
         f"{scope.model_types[0] if scope.model_types else 'none'!r} does not tell; "
-        'pass gate="first", gate="second" or gate="interleaved"', "gate")
+        'pass gate="first", gate="second" or gate="interleaved"',
+        "gate",
+    )
 
 
 def matrix_shape(info: Info, stacked: bool) -> tuple[int, ...]:

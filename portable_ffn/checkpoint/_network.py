@@ -36,6 +36,7 @@ class Norm:
 
     def to(self, *, like: Array | None = None, dtype: DType | None = None, device: Any = None) -> "Norm":
         """The same in another library, dtype or on another device."""
+
         def there(array: Array | None) -> Array | None:
             return None if array is None else move(array, like, dtype, device)
 
@@ -76,8 +77,7 @@ class Network:
             y = feed_forward(h, *self.weights, activation=self.activation)
         else:
             W1, b1, W2, b2, V, c = self.weights
-            y = hidden(self.middle(hidden(h, W1, b1, V, c, activation=self.activation)), W2, b2,
-                       activation="identity")
+            y = hidden(self.middle(hidden(h, W1, b1, V, c, activation=self.activation)), W2, b2, activation="identity")
         if self.after is not None:
             y = self.after(_sum(x, y) if self.after_residual else y)
         if self.scale != 1.0:
@@ -92,13 +92,15 @@ class Network:
     @property
     def plain(self) -> bool:
         """Whether the weights and the activation are all there is."""
-        return (self.before is self.middle is self.after is None and not self.residual and self.scale == 1.0)
+        return self.before is self.middle is self.after is None and not self.residual and self.scale == 1.0
 
     def to(self, *, like: Array | None = None, dtype: DType | None = None, device: Any = None) -> "Network":
         """The same network in another library, dtype or on another device, as `Weights.to` says."""
         there: dict[str, Any] = {"like": like, "dtype": dtype, "device": device}
-        norms = {place: norm if norm is None else norm.to(**there)
-                 for place, norm in (("before", self.before), ("middle", self.middle), ("after", self.after))}
+        norms = {
+            place: norm if norm is None else norm.to(**there)
+            for place, norm in (("before", self.before), ("middle", self.middle), ("after", self.after))
+        }
         return replace(self, weights=self.weights.to(**there), **norms)  # type: ignore[arg-type]
 
 
@@ -133,8 +135,10 @@ class Sublayer:
     def to(self, *, like: Array | None = None, dtype: DType | None = None, device: Any = None) -> "Sublayer":
         """The same in another library, dtype or on another device."""
         there: dict[str, Any] = {"like": like, "dtype": dtype, "device": device}
-        norms = {place: norm if norm is None else norm.to(**there)
-                 for place, norm in (("before", self.before), ("after", self.after), ("post", self.post))}
+        norms = {
+            place: norm if norm is None else norm.to(**there)
+            for place, norm in (("before", self.before), ("after", self.after), ("post", self.post))
+        }
         return replace(self, network=self.network.to(**there), **norms)  # type: ignore[arg-type]
 
 

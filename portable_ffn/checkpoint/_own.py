@@ -58,14 +58,20 @@ def save(path: str | os.PathLike[str], obj: Any, *, activation: Any = None) -> N
     if activation is not None:
         metadata["activation"] = _text(activation)
     if network is not None and not network.plain:
-        stages: dict[str, Any] = {"after_residual": network.after_residual, "residual": network.residual,
-                                  "scale": network.scale}
+        stages: dict[str, Any] = {
+            "after_residual": network.after_residual,
+            "residual": network.residual,
+            "scale": network.scale,
+        }
         for place in _STAGES:
             norm: Norm | None = getattr(network, place)
             if norm is not None:
                 stages[place] = {"kind": norm.kind, "eps": norm.eps}
-                tensors |= {f"{place}.{name}": array for name, array in (("gamma", norm.gamma), ("beta", norm.beta))
-                            if array is not None}
+                tensors |= {
+                    f"{place}.{name}": array
+                    for name, array in (("gamma", norm.gamma), ("beta", norm.beta))
+                    if array is not None
+                }
         metadata["stages"] = json.dumps(stages)
     save_tensors(path, tensors, metadata)
 
@@ -82,7 +88,8 @@ def _text(activation: Any) -> str:
         return json.dumps({kind: asdict(activation)})
     raise TypeError(
         f"activation must be a name or an object of this library's to be kept in a file, got {kind_of(activation)}; "
-        "pass activation= with the name that it comes nearest to, or keep the function in your code")
+        "pass activation= with the name that it comes nearest to, or keep the function in your code"
+    )
 
 
 def is_own(store: Store) -> bool:
@@ -106,11 +113,19 @@ def read_own(store: Store, given: Any) -> tuple[Recipe, Chosen]:
             raise CheckpointError(f"{store.path}: {name} must have {2 if name in 'W1W2V' else 1} axes, has {rank}")
     stages = _stages(store)
     recipe = Recipe(
-        W1=parts["W1"], b1=parts.get("b1"), W2=parts["W2"], b2=parts.get("b2"), V=parts.get("V"), c=parts.get("c"),
-        before=_norm(store, "before", stages), middle=_norm(store, "middle", stages),
+        W1=parts["W1"],
+        b1=parts.get("b1"),
+        W2=parts["W2"],
+        b2=parts.get("b2"),
+        V=parts.get("V"),
+        c=parts.get("c"),
+        before=_norm(store, "before", stages),
+        middle=_norm(store, "middle", stages),
         after=_norm(store, "after", stages),
-        after_residual=bool(stages.get("after_residual")), residual=bool(stages.get("residual")),
-        scale=_number(store, stages.get("scale", 1.0)))
+        after_residual=bool(stages.get("after_residual")),
+        residual=bool(stages.get("residual")),
+        scale=_number(store, stages.get("scale", 1.0)),
+    )
     if given is not None:
         return recipe, Chosen(fact(given), "activation: given")
     if "activation" not in store.metadata:
@@ -125,7 +140,7 @@ def _parse(store: Store, text: str) -> Any:
             raise CheckpointError(f"{store.path}: keeps the activation {text[:100]!r}, which is none that is known")
         return text
     try:
-        (name, numbers), = json.loads(text).items()
+        ((name, numbers),) = json.loads(text).items()
         return _KINDS[name](**{key: tuple(v) if isinstance(v, list) else v for key, v in numbers.items()})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{store.path}: keeps an activation that is damaged: {text[:100]!r}") from error

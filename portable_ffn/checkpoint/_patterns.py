@@ -125,12 +125,38 @@ STACKED = (
 )
 
 # Last components of a path that say that what lies under it is a feed-forward network and nothing else.
-NETWORK_WORDS = frozenset({
-    "mlp", "mlps", "ffn", "ffns", "ff", "ff1", "ff2", "ffn1", "ffn2", "feed_forward", "feed_forward1",
-    "feed_forward2", "feedforward", "feed_forwards", "DenseReluDense", "mlp_block", "shared_mlp",
-    "block_sparse_moe", "expert", "experts", "shared_expert", "shared_experts", "share_expert", "self_mlp",
-    "laurel", "linear", "moe", "conv_feed_forward",
-})
+NETWORK_WORDS = frozenset(
+    {
+        "mlp",
+        "mlps",
+        "ffn",
+        "ffns",
+        "ff",
+        "ff1",
+        "ff2",
+        "ffn1",
+        "ffn2",
+        "feed_forward",
+        "feed_forward1",
+        "feed_forward2",
+        "feedforward",
+        "feed_forwards",
+        "DenseReluDense",
+        "mlp_block",
+        "shared_mlp",
+        "block_sparse_moe",
+        "expert",
+        "experts",
+        "shared_expert",
+        "shared_experts",
+        "share_expert",
+        "self_mlp",
+        "laurel",
+        "linear",
+        "moe",
+        "conv_feed_forward",
+    }
+)
 
 # Components after which a tensor beside W1 and W2 lies between them, so that the pair alone is not the network.
 BETWEEN = frozenset({"grn", "ffn_layernorm", "ffn_sub_norm"})
@@ -140,12 +166,30 @@ BRIDGES = ("merger", "projector", "connector", "aligner", "resampler", "head", "
 
 # What stands in the same path and is no part of the network itself: routers, and the normalisation of a residual
 # branch that BERT's line keeps beside the second matrix.
-OUTSIDE = frozenset({
-    "router", "gate", "gating", "wg", "expert_bias", "e_score_correction_bias", "shared_expert_gate",
-    "experts", "shared_expert", "shared_experts", "share_expert", "shared_mlp", "moe_statics", "global_scale",
-    "fc1_latent_proj", "fc2_latent_proj", "pre_expert_norm", "post_expert_norm", "pre_expert_proj",
-    "post_expert_proj",
-})
+OUTSIDE = frozenset(
+    {
+        "router",
+        "gate",
+        "gating",
+        "wg",
+        "expert_bias",
+        "e_score_correction_bias",
+        "shared_expert_gate",
+        "experts",
+        "shared_expert",
+        "shared_experts",
+        "share_expert",
+        "shared_mlp",
+        "moe_statics",
+        "global_scale",
+        "fc1_latent_proj",
+        "fc2_latent_proj",
+        "pre_expert_norm",
+        "post_expert_norm",
+        "pre_expert_proj",
+        "post_expert_proj",
+    }
+)
 
 # The activations' own weights lie under one of these.
 ACTIVATION_MODULES = ("act", "act_fn", "activation_fn", "activation", "intermediate_act_fn", "activation_function")

@@ -32,24 +32,41 @@ class _Row(NamedTuple):
 
 
 _ROWS = (
-    _Row("bert roberta camembert xlm-roberta electra ernie data2vec-text layoutlm longformer markuplm tapas canine "
-         "fnet visual_bert deberta deberta-v2 blip_text_model chinese_clip_text_model", "layer", "layer_norm_eps",
-         post="output.LayerNorm"),
+    _Row(
+        "bert roberta camembert xlm-roberta electra ernie data2vec-text layoutlm longformer markuplm tapas canine "
+        "fnet visual_bert deberta deberta-v2 blip_text_model chinese_clip_text_model",
+        "layer",
+        "layer_norm_eps",
+        post="output.LayerNorm",
+    ),
     _Row("distilbert", "layer", 1e-12, post="output_layer_norm"),
     _Row("albert", "layer", "layer_norm_eps", post="full_layer_layer_norm"),
     _Row("openai-gpt", "layer", "layer_norm_epsilon", post="ln_2"),
     _Row("bart plbart blenderbot-small led", "layer", 1e-5, post="final_layer_norm"),
     _Row("mbart pegasus blenderbot m2m_100 whisper speech_to_text", "layer", 1e-5, before="final_layer_norm"),
     _Row("gpt2 gpt_neo gpt_bigcode decision_transformer", "layer", "layer_norm_epsilon", before="ln_2"),
-    _Row("llama mistral qwen2 qwen3 phi3 arcee blt smollm3 seed_oss", "rms", "rms_norm_eps",
-         before="post_attention_layernorm"),
+    _Row(
+        "llama mistral qwen2 qwen3 phi3 arcee blt smollm3 seed_oss",
+        "rms",
+        "rms_norm_eps",
+        before="post_attention_layernorm",
+    ),
     _Row("gemma", "rms1p", "rms_norm_eps", before="post_attention_layernorm"),
-    _Row("gemma2 gemma3_text t5gemma_module", "rms1p", "rms_norm_eps", before="pre_feedforward_layernorm",
-         after="post_feedforward_layernorm"),
+    _Row(
+        "gemma2 gemma3_text t5gemma_module",
+        "rms1p",
+        "rms_norm_eps",
+        before="pre_feedforward_layernorm",
+        after="post_feedforward_layernorm",
+    ),
     _Row("olmo2 olmo3", "rms", "rms_norm_eps", after="post_feedforward_layernorm"),
     _Row("t5 mt5 umt5 longt5 switch_transformers", "rms", "layer_norm_epsilon", before="layer_norm"),
-    _Row("clip clip_text_model clip_vision_model siglip siglip_text_model siglip_vision_model blip_vision_model",
-         "layer", "layer_norm_eps", before="layer_norm2"),
+    _Row(
+        "clip clip_text_model clip_vision_model siglip siglip_text_model siglip_vision_model blip_vision_model",
+        "layer",
+        "layer_norm_eps",
+        before="layer_norm2",
+    ),
     _Row("vit deit vit_mae vit_msn videomae", "layer", "layer_norm_eps", before="layernorm_after"),
 )
 _LAYER = re.compile(r"^(.*\.\d+)(?:\.|$)")

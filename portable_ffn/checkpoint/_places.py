@@ -24,7 +24,7 @@ def unwrap(name: str) -> str:
     while True:
         for prefix in _WRAPPERS:
             if name.startswith(prefix):
-                name = name[len(prefix):]
+                name = name[len(prefix) :]
                 break
         else:
             return name

@@ -37,7 +37,7 @@ class Part:
         """The slice as a view of the file wherever slicing can say it."""
         a = store.read_logical(self.key, self.expert)
         if self.rows is not None:
-            a = a[self.rows[0]:self.rows[1]]
+            a = a[self.rows[0] : self.rows[1]]
         while a.ndim > 2 and a.shape[-1] == 1:
             a = a[..., 0]
         if self.groups > 1:
@@ -148,7 +148,7 @@ def _half(a: np.ndarray, half: str) -> np.ndarray:
     if half == "first":
         return a[: n // 2]
     if half == "second":
-        return a[n // 2:]
+        return a[n // 2 :]
     return a[0::2] if half == "even" else a[1::2]
 
 
@@ -158,5 +158,5 @@ def block_diagonal(a: np.ndarray, groups: int) -> np.ndarray:
     whole: np.ndarray[Any, Any] = np.zeros((out, width * groups), dtype=a.dtype)
     rows = out // groups
     for g in range(groups):
-        whole[g * rows:(g + 1) * rows, g * width:(g + 1) * width] = a[g * rows:(g + 1) * rows]
+        whole[g * rows : (g + 1) * rows, g * width : (g + 1) * width] = a[g * rows : (g + 1) * rows]
     return whole

@@ -9,10 +9,20 @@ from portable_ffn.checkpoint._errors import CheckpointError
 
 # One idea, many words: a path and a config are compared after these are made one.
 _SAME = {
-    "visual": "vision", "image": "vision", "vit": "vision", "img": "vision",
-    "language": "text", "llm": "text", "lm": "text", "llama": "text",
-    "speech": "audio", "acoustic": "audio",
-    "perception": "audio", "perciever": "perceiver", "prompts": "prompt", "det": "detr",
+    "visual": "vision",
+    "image": "vision",
+    "vit": "vision",
+    "img": "vision",
+    "language": "text",
+    "llm": "text",
+    "lm": "text",
+    "llama": "text",
+    "speech": "audio",
+    "acoustic": "audio",
+    "perception": "audio",
+    "perciever": "perceiver",
+    "prompts": "prompt",
+    "det": "detr",
 }
 # Paths that a config calls otherwise.
 _ALIASES = ((re.compile(r"pixel_level_module\.encoder"), "backbone"),)

@@ -6,8 +6,20 @@ from typing import Any
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._scope import Scope
 
-_HIDDEN_KEYS = ("intermediate_size", "d_ff", "ffn_dim", "n_inner", "dim_feedforward", "ffn_hidden_size", "mlp_dim",
-                "dff", "d_inner", "feed_forward_size", "encoder_ffn_dim", "decoder_ffn_dim")
+_HIDDEN_KEYS = (
+    "intermediate_size",
+    "d_ff",
+    "ffn_dim",
+    "n_inner",
+    "dim_feedforward",
+    "ffn_hidden_size",
+    "mlp_dim",
+    "dff",
+    "d_inner",
+    "feed_forward_size",
+    "encoder_ffn_dim",
+    "decoder_ffn_dim",
+)
 _MODEL_KEYS = ("hidden_size", "d_model", "n_embd")
 # A list under one of these says that the width grows from stage to stage, by a rule that the config doesn't spell out.
 _STAGE_KEYS = ("depths", "num_heads", "hidden_sizes", "embed_dims", "embed_dim", "stage_depths", "num_blocks")
@@ -40,7 +52,8 @@ def check_sizes(scope: Scope, d_model: int, d_ff: int, halved: bool, where: str)
     if d_model != d_ff and d_model not in model and d_model in hidden and d_ff in model:
         raise CheckpointError(
             f"{where} must have d_model = {d_ff} and d_ff = {d_model} as {scope.label} says, and its matrices lie the "
-            'other way round; pass layout="in_out" if that is how they were written, layout="out_in" if not')
+            'other way round; pass layout="in_out" if that is how they were written, layout="out_in" if not'
+        )
     for keys, width, word in ((_MODEL_KEYS, d_model, "d_model"), (_HIDDEN_KEYS, d_ff, "d_ff")):
         key = next((k for k in keys if isinstance(inner.get(k), int)), None)
         if key is None or width in numbers:
@@ -53,4 +66,5 @@ def check_sizes(scope: Scope, d_model: int, d_ff: int, halved: bool, where: str)
                 continue
         raise CheckpointError(
             f"{where} must have {word} = {inner[key]} as {key} of {scope.label} says, got {width}; "
-            "the config or the tensors belong to another model")
+            "the config or the tensors belong to another model"
+        )

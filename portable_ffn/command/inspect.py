@@ -19,8 +19,19 @@ from portable_ffn.command import CannotRun
 from portable_ffn.command._layers import Row, not_understood, numbers, rows, told, total_parameters
 from portable_ffn.command._memories import Statistics, statistics
 
-_HEADINGS = ("stack", "layers", "form", "activation", "d_model", "d_ff", "bias", "dtype", "parameters", "share",
-             "FLOPs a token")
+_HEADINGS = (
+    "stack",
+    "layers",
+    "form",
+    "activation",
+    "d_model",
+    "d_ff",
+    "bias",
+    "dtype",
+    "parameters",
+    "share",
+    "FLOPs a token",
+)
 _SHOWN = 20
 
 
@@ -28,15 +39,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `portable-ffn inspect`."""
     parser.add_argument("path", metavar="PATH", help="a directory, an index of shards, or a file")
     parser.add_argument("--activation", help="the activation, where the checkpoint doesn't say")
-    parser.add_argument("--gate", choices=("first", "second", "interleaved"),
-                        help="where a fused matrix has the gate, where the checkpoint doesn't say")
-    parser.add_argument("--layout", choices=("out_in", "in_out"),
-                        help="how matrices lie, where the checkpoint doesn't say")
+    parser.add_argument(
+        "--gate",
+        choices=("first", "second", "interleaved"),
+        help="where a fused matrix has the gate, where the checkpoint doesn't say",
+    )
+    parser.add_argument(
+        "--layout", choices=("out_in", "in_out"), help="how matrices lie, where the checkpoint doesn't say"
+    )
     parser.add_argument("--layer", type=int, metavar="N", help="only the layers of this number")
     parser.add_argument("--stack", help='only this stack, such as "encoder"')
-    parser.add_argument("--stats", action="store_true",
-                        help="load the layers and say how many of their hidden units are active, and which memories "
-                             "are the strongest")
+    parser.add_argument(
+        "--stats",
+        action="store_true",
+        help="load the layers and say how many of their hidden units are active, and which memories are the strongest",
+    )
     parser.add_argument("--input", metavar="X", help="x for --stats, (..., d_model), an .npy file; else random")
     parser.add_argument("--tokens", type=int, default=64, help="how many random tokens (64)")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the random tokens (0)")
@@ -75,8 +92,10 @@ def _statistics(found: Sequence[Entry], args: argparse.Namespace) -> list[tuple[
         if x is None:
             x = np.random.default_rng(args.seed).standard_normal((args.tokens, entry.d_model)).astype(np.float32)
         if x.shape[-1] != entry.d_model:
-            raise CannotRun(f"{args.input} must have a last axis of {entry.name}'s d_model, {entry.d_model}, got "
-                            f"{x.shape[-1]}; choose the layers with --layer and --stack")
+            raise CannotRun(
+                f"{args.input} must have a last axis of {entry.name}'s d_model, {entry.d_model}, got "
+                f"{x.shape[-1]}; choose the layers with --layer and --stack"
+            )
         print(f"{entry.name} ...", file=sys.stderr)
         try:
             done.append((entry, statistics(entry.load(like=x), x)))
@@ -99,28 +118,56 @@ def _input(path: str | None) -> np.ndarray[Any, Any] | None:
 
 
 def _document(
-    store: Store, found: Sequence[Entry], table: Sequence[Row], total: int, unread: Sequence[dict[str, Any]],
+    store: Store,
+    found: Sequence[Entry],
+    table: Sequence[Row],
+    total: int,
+    unread: Sequence[dict[str, Any]],
     stats: Sequence[tuple[Entry, Statistics]],
 ) -> dict[str, Any]:
     """Everything, for --json."""
     return {
-        "path": str(store.path), "model_type": store.config.get("model_type"), "parameters": total,
+        "path": str(store.path),
+        "model_type": store.config.get("model_type"),
+        "parameters": total,
         "rows": [row._asdict() for row in table],
-        "layers": [{
-            "name": e.name, "stack": e.stack, "layer": e.layer, "form": e.form, "activation": told(e.activation),
-            "d_model": e.d_model, "d_ff": e.d_ff, "bias": e.bias, "dtype": e.dtype, "expert": e.expert,
-            "tensors": list(e.tensors), "evidence": list(e.evidence),
-            "problem": None if e.problem is None else str(e.problem),
-        } for e in found],
+        "layers": [
+            {
+                "name": e.name,
+                "stack": e.stack,
+                "layer": e.layer,
+                "form": e.form,
+                "activation": told(e.activation),
+                "d_model": e.d_model,
+                "d_ff": e.d_ff,
+                "bias": e.bias,
+                "dtype": e.dtype,
+                "expert": e.expert,
+                "tensors": list(e.tensors),
+                "evidence": list(e.evidence),
+                "problem": None if e.problem is None else str(e.problem),
+            }
+            for e in found
+        ],
         "not_understood": list(unread),
-        "statistics": [{"name": entry.name, "stack": entry.stack, "layer": entry.layer,
-                        **one._asdict(), "memories": [memory._asdict() for memory in one.memories]}
-                       for entry, one in stats],
+        "statistics": [
+            {
+                "name": entry.name,
+                "stack": entry.stack,
+                "layer": entry.layer,
+                **one._asdict(),
+                "memories": [memory._asdict() for memory in one.memories],
+            }
+            for entry, one in stats
+        ],
     }
 
 
 def _print(
-    store: Store, table: Sequence[Row], total: int, unread: Sequence[dict[str, Any]],
+    store: Store,
+    table: Sequence[Row],
+    total: int,
+    unread: Sequence[dict[str, Any]],
     stats: Sequence[tuple[Entry, Statistics]],
 ) -> None:
     """Everything, for a reader."""
@@ -141,19 +188,33 @@ def _print(
         if len(unread) > _SHOWN:
             print(f"  ... and {len(unread) - _SHOWN} more kinds")
     for entry, one in stats:
-        print(f"{entry.name}: {one.active:.1%} of the hidden units active for a token ({one.zero:.1%} zero), over "
-              f"{one.tokens} tokens; the strongest memories")
+        print(
+            f"{entry.name}: {one.active:.1%} of the hidden units active for a token ({one.zero:.1%} zero), over "
+            f"{one.tokens} tokens; the strongest memories"
+        )
         for memory in one.memories:
-            print(f"  unit {memory.unit:6}  coefficient {memory.coefficient:.4g}  value's length {memory.length:.4g}  "
-                  f"active {memory.active:.0%}")
+            print(
+                f"  unit {memory.unit:6}  coefficient {memory.coefficient:.4g}  value's length {memory.length:.4g}  "
+                f"active {memory.active:.0%}"
+            )
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     """One row of the table."""
     form = f"{row.experts} x {row.form}" if row.experts else row.form
-    return (row.stack, numbers(row.layers), form, row.activation, str(row.d_model), str(row.d_ff),
-            "yes" if row.bias else "no", row.dtype, _short(row.parameters), f"{row.share:.1%}",
-            "?" if row.flops is None else _short(row.flops))
+    return (
+        row.stack,
+        numbers(row.layers),
+        form,
+        row.activation,
+        str(row.d_model),
+        str(row.d_ff),
+        "yes" if row.bias else "no",
+        row.dtype,
+        _short(row.parameters),
+        f"{row.share:.1%}",
+        "?" if row.flops is None else _short(row.flops),
+    )
 
 
 def _short(number: int) -> str:
