@@ -16,23 +16,9 @@ from portable_ffn.checkpoint._find import entries as find_entries
 from portable_ffn.checkpoint._spellings import fact
 from portable_ffn.checkpoint._store import Store, open_store
 from portable_ffn.command import CannotRun
-from portable_ffn.command._layers import Row, not_understood, numbers, rows, told, total_parameters
+from portable_ffn.command._layers import Row, not_understood, rows, told, total_parameters
+from portable_ffn.command._layers_table import print_layers
 from portable_ffn.command._memories import Statistics, statistics
-
-_HEADINGS = (
-    "stack",
-    "layers",
-    "form",
-    "activation",
-    "d_model",
-    "d_ff",
-    "bias",
-    "dtype",
-    "parameters",
-    "share",
-    "FLOPs a token",
-)
-_SHOWN = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         json.dump(_document(store, found, table, total, unread, stats), sys.stdout, indent=1)
         print()
     else:
-        _print(store, table, total, unread, stats)
+        print_layers(store, table, total, unread, stats)
     return 1 if any(entry.problem is not None for entry in found) else 0
 
 
@@ -161,84 +147,3 @@ def _document(
             for entry, one in stats
         ],
     }
-
-
-def _print(
-    store: Store,
-    table: Sequence[Row],
-    total: int,
-    unread: Sequence[dict[str, Any]],
-    stats: Sequence[tuple[Entry, Statistics]],
-) -> None:
-    """Everything, for a reader."""
-    model = store.config.get("model_type")
-    print(f"{store.path}: {f'{model}, ' if isinstance(model, str) else ''}{_short(total)} parameters")
-    if table:
-        _table(_HEADINGS, [_cells(row) for row in table])
-        print("grounds")
-        for row in table:
-            print(f"  {row.stack} {row.form} ({row.names[0]}): {'; '.join(row.evidence)}")
-    else:
-        print("no feed-forward layer under names that are known")
-    if unread:
-        print("not understood")
-        for item in unread[:_SHOWN]:
-            more = "" if item["count"] == 1 else f" and {item['count'] - 1} more"
-            print(f"  {item['where']}{more}: {item['why']}")
-        if len(unread) > _SHOWN:
-            print(f"  ... and {len(unread) - _SHOWN} more kinds")
-    for entry, one in stats:
-        print(
-            f"{entry.name}: {one.active:.1%} of the hidden units active for a token ({one.zero:.1%} zero), over "
-            f"{one.tokens} tokens; the strongest memories"
-        )
-        for memory in one.memories:
-            print(
-                f"  unit {memory.unit:6}  coefficient {memory.coefficient:.4g}  value's length {memory.length:.4g}  "
-                f"active {memory.active:.0%}"
-            )
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    """One row of the table."""
-    form = f"{row.experts} x {row.form}" if row.experts else row.form
-    return (
-        row.stack,
-        numbers(row.layers),
-        form,
-        row.activation,
-        str(row.d_model),
-        str(row.d_ff),
-        "yes" if row.bias else "no",
-        row.dtype,
-        _short(row.parameters),
-        f"{row.share:.1%}",
-        "?" if row.flops is None else _short(row.flops),
-    )
-
-
-def _short(number: int) -> str:
-    """A large number with its unit: 22.7 M."""
-    for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return str(number)
-
-
-def _table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    """A table: by rich on a terminal where it is installed, plain otherwise."""
-    if sys.stdout.isatty():
-        try:
-            from rich.console import Console
-            from rich.table import Table
-        except ImportError:
-            pass
-        else:
-            table = Table(*headings)
-            for row in cells:
-                table.add_row(*row)
-            Console().print(table)
-            return
-    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
-    for row in (headings, *cells):
-        print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
