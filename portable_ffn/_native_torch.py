@@ -1,5 +1,6 @@
 """PyTorch's row: F.linear and its own activations; where nobody differentiates or traces, in place and in blocks."""
 
+import math
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch.nn import Parameter
 
 from portable_ffn._dtype import LOW_PRECISION
 from portable_ffn._namespace import namespace
-from portable_ffn._native_torch_activations import IN_PLACE, RECORDED, TRACED, Step, clipped_gate_
+from portable_ffn._native_torch_activations import CAREFUL, IN_PLACE, RECORDED, TRACED, Step, clipped_gate_
 from portable_ffn._rows import FEWEST, block_rows, blocks
 from portable_ffn._typing import Array
 
@@ -56,8 +57,17 @@ def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array
     ):
         return _recorded(arrays, act, TRACED, dtype)
     if (requires_grad and torch.is_grad_enabled()) or (name in LOW_PRECISION and _autocast(arrays[0])):
-        return _recorded(arrays, act, RECORDED, dtype)
-    return _in_place(arrays, act, dtype)
+        y = _recorded(arrays, act, RECORDED, dtype)
+        return _recorded(arrays, act, TRACED, dtype) if _doubtful(act, y) else y
+    y = _in_place(arrays, act, IN_PLACE, dtype)
+    return _in_place(arrays, act, CAREFUL, dtype) if _doubtful(act, y) else y
+
+
+def _doubtful(act: Any, y: Array | None) -> bool:
+    """Whether F.gelu on a CPU may have got an infinite or huge number wrong: each shows as NaN or inf in its row."""
+    if y is None or getattr(act, "name", None) != "gelu" or not y.is_cpu or y.dtype is torch.float64:
+        return False
+    return not math.isfinite(y.detach().sum())
 
 
 def _autocast(x: Array) -> bool:
@@ -85,11 +95,11 @@ def _linear(x: Array, W: Array, b: Array | None) -> Array:
     return F.linear(x, W.t(), b) if b is None or x.dim() != 2 else torch.addmm(b, x, W)
 
 
-def _in_place(arrays: tuple[Array, ...], act: Any, dtype: Any) -> Array | None:
+def _in_place(arrays: tuple[Array, ...], act: Any, table: Any, dtype: Any) -> Array | None:
     """The network in memory of its own that is used again and again."""
     x, W1, b1, W2, b2, V, c = arrays
     shape = x.shape
-    activation = IN_PLACE.get(getattr(act, "name", None)) or _other(act, x)
+    activation = table.get(getattr(act, "name", None)) or _other(act, x)
     if activation is None or 0 in shape:
         return None
     flat = x if len(shape) == 2 else x.reshape(-1, shape[-1])

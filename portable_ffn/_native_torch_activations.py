@@ -34,25 +34,10 @@ def erf_gelu(h: Array) -> Array:
     return h * (0.5 * (1.0 + torch.erf(h * math.sqrt(0.5))))
 
 
-def gelu(h: Array) -> Array:
-    """F.gelu, but for the numbers so large that it gets them wrong on a CPU."""
-    return F.gelu(h) if _finite(h) else erf_gelu(h)
-
-
-def gelu_(h: Array) -> Array:
-    """The same in place."""
-    return _gelu_into(h) if _finite(h) else h.copy_(erf_gelu(h))
-
-
 def _gelu_into(h: Array, approximate: str = "none") -> Array:
     """F.gelu in place."""
     gelu: Any = F.gelu  # its types don't know `out`
     return gelu(h, approximate=approximate, out=h)
-
-
-def _finite(h: Array) -> bool:
-    """Whether F.gelu is right on h: no NaN and nothing beyond 1e30, or a device where it always is."""
-    return not h.is_cpu or h.dtype is torch.float64 or not h.numel() or bool(h.detach().amax() < 1e30)
 
 
 # What autograd records: one operation each, so that no more is kept for the way back than nn.Sequential keeps.
@@ -60,7 +45,7 @@ RECORDED: Mapping[str, Act] = {
     "relu": torch.relu,
     "relu2": relu2,
     "relu6": F.relu6,
-    "gelu": gelu,
+    "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
     "quick_gelu": quick_gelu,
     "silu": F.silu,
@@ -78,7 +63,7 @@ _IN_PLACE: Mapping[str, Act] = {
     "relu": torch.relu_,
     "relu2": lambda h: torch.relu_(h).square_(),
     "relu6": partial(F.relu6, inplace=True),
-    "gelu": gelu_,
+    "gelu": _gelu_into,
     "gelu_tanh": partial(_gelu_into, approximate="tanh"),
     "quick_gelu": lambda h: h.mul_(torch.sigmoid_(1.702 * h)),
     "silu": partial(F.silu, inplace=True),
@@ -104,6 +89,8 @@ def _gated(activation: Act) -> Step:
 
 # What nobody records.
 IN_PLACE: Mapping[str | None, Step] = {name: _gated(activation) for name, activation in _IN_PLACE.items()}
+# The same where F.gelu has met numbers that it gets wrong.
+CAREFUL: Mapping[str | None, Step] = {**IN_PLACE, "gelu": _gated(lambda h: h.copy_(erf_gelu(h)))}
 
 
 def clipped_gate_(g: Array, u: Any, gate: Any) -> Array:
