@@ -1,8 +1,5 @@
 """Round trips through the two frameworks' own formats: exported, saved, loaded, and the same answer."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from oracle_cases import network
@@ -21,7 +18,7 @@ def arguments(gated, dtype="float32"):
 
 @pytest.mark.parametrize(("activation", "gated"), NETWORKS, ids=IDS)
 def test_torch_export(activation, gated, require, tmp_path):
-    """A program with its weights inside, for any number of tokens, that needs no portable_ffn to run."""
+    """A program of PyTorch's own operations with the weights inside, for any number of tokens."""
     require("torch")
     import torch
 
@@ -41,18 +38,11 @@ def test_torch_export(activation, gated, require, tmp_path):
     path = tmp_path / "network.pt2"
     torch.export.save(program, path)
     loaded = torch.export.load(path).module()
+    assert {node.target.namespace for node in loaded.graph.nodes if node.op == "call_function"} == {"aten"}
     assert torch.equal(loaded(torch.from_numpy(x)), program.module()(torch.from_numpy(x)))
     for given in (x, np.concatenate([x, 2 * x, x], axis=1)):
         y = loaded(torch.from_numpy(given)).numpy()
         assert_agrees(y, given, *oracle.feed_forward(given, *weights, activation=activation))
-    code = (
-        "import sys, torch; "
-        f"loaded = torch.export.load({str(path)!r}).module(); "
-        "loaded(torch.ones(2, 5, 8)); print('portable_ffn' in sys.modules)"
-    )
-    if activation == "gelu":  # one process is enough, and takes seconds
-        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert found.stdout == "False\n"
 
 
 @pytest.mark.parametrize(("activation", "gated"), NETWORKS, ids=IDS)
