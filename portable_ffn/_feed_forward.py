@@ -80,7 +80,10 @@ def feed_forward(
                 y = generic(one, arrays, act, name, dtype)
         return y
     except ValueError as error:
-        raise explain_devices(NAMES, arrays) or error from None
+        explained = explain_devices(NAMES, arrays)
+        if explained is None:
+            raise
+        raise explained from error
 
 
 def hidden(
@@ -131,7 +134,10 @@ def hidden(
             x, W1, b1, V, c = _cast(arrays, computing, one.xp)
             return astype(_hidden(x, W1, b1, V, c, act, one.xp), dtype, one.xp)
     except ValueError as error:
-        raise explain_devices(names, arrays) or error from None
+        explained = explain_devices(names, arrays)
+        if explained is None:
+            raise
+        raise explained from error
 
 
 def validated(arrays: tuple[Array | None, ...]) -> tuple[Library, str, DType]:

@@ -130,7 +130,10 @@ class Pullback:
                     found = _whole(one.xp, self.arrays, self.act, computing, dy)
                 dx, *rest = (_narrowed(d, a, dtype, one.xp) for d, a in zip(found, self.arrays, strict=True))
         except ValueError as error:
-            raise explain_devices((*NAMES, "dy"), (*self.arrays, dy)) or error from None
+            explained = explain_devices((*NAMES, "dy"), (*self.arrays, dy))
+            if explained is None:
+                raise
+            raise explained from error
         return dx, Weights(*rest)
 
     def _check(self, dy: Array) -> None:

@@ -146,7 +146,7 @@ def result_dtype(one: Library, names: tuple[str, ...], arrays: tuple[Array, ...]
     x = arrays[0]
     first = x.dtype
     name = dtype_name(first)
-    if name in REAL_FLOATING:
+    if name in REAL_FLOATING and getattr(first, "isnative", True):
         for array in arrays:
             # The same object most often; comparing costs more.
             if array is not None and array is not x and array.dtype is not first and array.dtype != first:
@@ -162,7 +162,8 @@ def result_dtype(one: Library, names: tuple[str, ...], arrays: tuple[Array, ...]
     if one.name == "torch":
         name = _under_autocast(name, x, one.xp)
     for _, dtype in given:
-        if dtype_name(dtype) == name:
+        # Bytes in another order are how an argument is stored, not what its numbers are.
+        if dtype_name(dtype) == name and getattr(dtype, "isnative", True):
             return name, dtype
     return name, one.dtype(name)
 

@@ -95,7 +95,10 @@ def _norm(normalised: Callable[..., Array], names: tuple[str, ...], arrays: tupl
             wide = (None if array is None else astype(array, computing, one.xp) for array in arrays)
             return astype(normalised(*wide, one.xp), dtype, one.xp)
     except ValueError as error:
-        raise explain_devices(names, arrays) or error from None
+        explained = explain_devices(names, arrays)
+        if explained is None:
+            raise
+        raise explained from error
 
 
 def _number(name: str, value: float, *, at_least: float) -> float:

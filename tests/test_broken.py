@@ -10,7 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from portable_ffn import ClippedGate, checkpoint, feed_forward, feed_forward_vjp, init_weights, layer_norm, rms_norm
+from portable_ffn import (
+    ClippedGate,
+    Weights,
+    checkpoint,
+    feed_forward,
+    feed_forward_vjp,
+    init_weights,
+    layer_norm,
+    rms_norm,
+)
 
 
 def in_place(g):
@@ -180,3 +189,59 @@ def test_what_lies_beside_a_matrix_in_its_own_module_is_never_dropped(tmp_path, 
 def test_an_activation_that_is_no_name_is_not_replaced_by_the_family_s(tmp_path, value):
     with pytest.raises(checkpoint.Undecided, match="which is no activation that is known; pass activation="):
         checkpoint.load(bert(tmp_path, hidden_act=value))
+
+
+def test_bytes_in_another_order_are_no_dtype():
+    weights = init_weights(4, 8)
+    swapped = Weights(*(None if w is None else w.astype(w.dtype.newbyteorder()) for w in weights))
+    x = np.ones((3, 4)).astype(">f8")
+    y = feed_forward(x, *swapped, activation="gelu")
+    assert y.dtype == np.float64
+    assert y.dtype.isnative
+    assert np.allclose(y, feed_forward(np.ones((3, 4)), *weights, activation="gelu"), rtol=1e-14)
+
+
+def test_an_error_of_the_callers_own_activation_keeps_its_cause():
+    def activation(h):
+        try:
+            raise KeyError("cause")
+        except KeyError as error:
+            raise ValueError("mine") from error
+
+    with pytest.raises(ValueError, match="mine") as raised:
+        feed_forward(np.ones((3, 4)), *init_weights(4, 8), activation=activation)
+    assert isinstance(raised.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize("lost", ["intermediate", "output"])
+def test_a_checkpoint_that_has_lost_a_bias_is_refused(lost, tmp_path):
+    from portable_ffn.checkpoint._save import save_tensors
+
+    tensors = {}
+    for part, shape in (("intermediate", (32, 8)), ("output", (8, 32))):
+        tensors[f"encoder.layer.0.{part}.dense.weight"] = np.ones(shape, dtype="float32")
+        if part != lost:
+            tensors[f"encoder.layer.0.{part}.dense.bias"] = np.ones(shape[0], dtype="float32")
+    save_tensors(tmp_path / "model.safetensors", tensors, {})
+    config = {"model_type": "bert", "hidden_act": "gelu", "hidden_size": 8, "intermediate_size": 32}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(checkpoint.CheckpointError, match=f"{lost}.dense.weight must have a bias"):
+        checkpoint.load(tmp_path, layer=0)
+
+
+def test_a_seed_is_no_negative_number(capsys):
+    from portable_ffn.__main__ import main
+
+    with pytest.raises(SystemExit) as raised:
+        main(["check", "--seed", "-1"])
+    assert raised.value.code == 2
+    assert "must be a whole number, zero or more, got '-1'" in capsys.readouterr().err
+
+
+def test_a_module_that_ends_the_process_was_not_checked(tmp_path, monkeypatch, capsys):
+    from portable_ffn.__main__ import main
+
+    (tmp_path / "ending.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", "--ffn", "ending:network"]) == 2
+    assert "ending can't be imported: SystemExit" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from portable_ffn.checkpoint._inside import Inside, inside
 from portable_ffn.checkpoint._layout import Layout, decide_gate, decide_layout, matrix_shape
 from portable_ffn.checkpoint._question import Question
 from portable_ffn.checkpoint._recipe import Part, Recipe
+from portable_ffn.checkpoint._scope import Scope
 from portable_ffn.checkpoint._sizes import check_sizes
 
 
@@ -62,6 +63,7 @@ def decide(
         )
     if _length(c, tensors) not in (None, layout.d_ff):
         raise CheckpointError(f"{c} must have the hidden layer's length, {layout.d_ff}, got {_length(c, tensors)}")
+    _check_biases(found, scope, layout.fused, b1, b2, c)
     evidence = [f"names: {found.pattern.W1}, {found.pattern.V or '-'}, {found.pattern.W2}", layout.reason]
     halves: tuple[str | None, str | None] = (None, None)
     if layout.fused:
@@ -121,6 +123,16 @@ def _bias(found: Candidate, key: str | None, tensors: Mapping[str, Info]) -> str
         return None
     name = found.bias(key)
     return name if name in tensors else None
+
+
+def _check_biases(found: Candidate, scope: Scope, fused: bool, b1: str | None, b2: str | None, c: str | None) -> None:
+    """Refuse a network that has lost a bias: a surveyed one has both or none, in W1 and W2 or in its two branches."""
+    pair = (found.W1, b1, found.W2, b2) if found.V is None else (found.W1, b1, found.V, c)
+    if not fused and (pair[1] is None) != (pair[3] is None):
+        has, lacks = (pair[0], pair[2]) if pair[3] is None else (pair[2], pair[0])
+        raise CheckpointError(f"{lacks} must have a bias as {has} has, and there is none in the file")
+    if scope.get("mlp_bias") is True and b1 is None and b2 is None:
+        raise CheckpointError(f"{found.W1} must have a bias, since the config's mlp_bias is true; the file has none")
 
 
 def _length(bias: str | None, tensors: Mapping[str, Info]) -> int | None:

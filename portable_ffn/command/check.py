@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--ffn", metavar="MODULE:FUNCTION", help="check this function(x, W1, b1, W2, b2[, V, c])")
     what.add_argument("--model", metavar="DIR", help="check the layers of this checkpoint with their own weights")
     parser.add_argument("--inputs", metavar="FILE", help="with --model: layers.N.x, and layers.N.y64, in safetensors")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random numbers (0)")
+    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="of the random numbers (0)")
     parser.add_argument("--json", action="store_true", help="print the rows as one JSON document")
     parser.add_argument("--html", metavar="FILE", help="write a page that shows where to look")
 
@@ -145,6 +145,13 @@ def _model(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
         raise CannotRun(f"--model {args.model}: {error}") from None
 
 
+def natural(word: str) -> int:
+    """A whole number, zero or more."""
+    if not word.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number, zero or more, got {word!r}")
+    return int(word)
+
+
 def imported(spelled: str, argument: str = "--ffn") -> Callable[..., Any]:
     """The function that is spelled package.module:function, from the current directory too.
 
@@ -157,7 +164,7 @@ def imported(spelled: str, argument: str = "--ffn") -> Callable[..., Any]:
         sys.path.insert(0, here)
     try:
         found: Any = importlib.import_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a module that ends the process at import has not been checked
         raise CannotRun(f"{argument} {spelled}: {module} can't be imported: {type(error).__name__}: {error}") from None
     for name in _names(path):
         if not hasattr(found, name):
