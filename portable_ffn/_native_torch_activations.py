@@ -74,7 +74,7 @@ _IN_PLACE: Mapping[str, Act] = {
     "elu": partial(F.elu, inplace=True),
     "selu": torch.selu_,
     "mish": partial(F.mish, inplace=True),
-    "hard_swish": partial(F.hardswish, inplace=True),
+    "hard_swish": lambda h: h.mul_(F.hardsigmoid(h)),  # F.hardswish multiplies by 6 first, and overflows
 }
 
 

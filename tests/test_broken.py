@@ -20,6 +20,7 @@ from portable_ffn import (
     layer_norm,
     rms_norm,
 )
+from portable_ffn.testing import BACKENDS
 
 
 def in_place(g):
@@ -245,3 +246,11 @@ def test_a_module_that_ends_the_process_was_not_checked(tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     assert main(["check", "--ffn", "ending:network"]) == 2
     assert "ending can't be imported: SystemExit" in capsys.readouterr().err
+
+
+def test_hard_swish_does_not_overflow_before_its_value_does():
+    for row in BACKENDS.values():
+        if ":" not in row.name and row.missing() is None and row.name != "ndonnx":
+            one = row.put([[1.0]], "float32")
+            y = feed_forward(row.put([[1e38], [-1e38]], "float32"), one, None, one, None, activation="hard_swish")
+            assert np.allclose(row.take(y)[:, 0], [1e38, 0.0], rtol=1e-6), row.name
