@@ -93,5 +93,5 @@ class ClippedGate:
         return (u if self.limit is None else limited(u, xp, -self.limit, self.limit)) + self.offset
 
     def _below(self, g: Array, xp: Namespace) -> Array:
-        """G held from above."""
+        """g held from above."""
         return g if self.limit is None else xp.where(g >= self.limit, self.limit, g)

@@ -54,7 +54,7 @@ LAST = {np.dtype("float32"): 7.5, np.dtype("float64"): 19.5}
 
 
 def gelu(h: Array, work: Work) -> None:
-    """H times the normal distribution function; the tail keeps its relative accuracy down to where it vanishes."""
+    """h times the normal distribution function; the tail keeps its relative accuracy down to where it vanishes."""
     coefficients = SUMS[h.dtype]
     tiles = work.tiles(POWERS + len(coefficients), h.size)
     powers, sums = tiles[:POWERS], tiles[POWERS:]

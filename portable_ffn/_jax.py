@@ -15,7 +15,7 @@ def __getattr__(name: str) -> Any:
 
 
 def matmul(x: Any, W: Any) -> Any:
-    """X W, with the rows sharded as those of x and the columns as those of W where the mesh is Explicit."""
+    """x W, with the rows sharded as those of x and the columns as those of W where the mesh is Explicit."""
     out = _out_sharding(x, W)
     return jnp.matmul(x, W) if out is None else jnp.matmul(x, W, out_sharding=out)
 

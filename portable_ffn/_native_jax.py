@@ -25,7 +25,7 @@ def gelu(h: Array) -> Array:
 
 
 def gelu_tanh(h: Array) -> Array:
-    """H / (1 + exp(-2 u)), since (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u))."""
+    """h / (1 + exp(-2 u)), since (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u))."""
     return h / (1.0 + jnp.exp(-TWICE_SQRT_2_OVER_PI * h * (1.0 + CUBIC * h * h)))
 
 

@@ -74,7 +74,7 @@ def _network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Arra
 
 
 def _affine(x: Array, W: Array, b: Array | None) -> Array:
-    """X W + b of a matrix or vector; the method costs half of np.dot or matmul."""
+    """x W + b of a matrix or vector; the method costs half of np.dot or matmul."""
     y = x.dot(W)
     if b is not None:
         y += b

@@ -91,7 +91,7 @@ def _recorded(arrays: tuple[Array, ...], act: Any, table: Any, dtype: Any) -> Ar
 
 
 def _linear(x: Array, W: Array, b: Array | None) -> Array:
-    """X W + b as F.linear records it."""
+    """x W + b as F.linear records it."""
     return F.linear(x, W.t(), b) if b is None or x.dim() != 2 else torch.addmm(b, x, W)
 
 
@@ -149,7 +149,7 @@ def _hidden(
 
 
 def _affine(x: Array, W: Array, b: Array | None, out: Array | None = None) -> Array:
-    """X W + b of matrices."""
+    """x W + b of matrices."""
     if out is None:
         return torch.mm(x, W) if b is None else torch.addmm(b, x, W)
     return torch.mm(x, W, out=out) if b is None else torch.addmm(b, x, W, out=out)

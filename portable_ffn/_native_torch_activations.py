@@ -25,7 +25,7 @@ def relu2(h: Array) -> Array:
 
 
 def quick_gelu(h: Array) -> Array:
-    """H sigmoid(1.702 h)."""
+    """h sigmoid(1.702 h)."""
     return h * torch.sigmoid(1.702 * h)
 
 

@@ -23,7 +23,7 @@ def between(h: Array, xp: Namespace, low: float, high: float) -> Array:
 
 
 def limited(h: Array, xp: Namespace, low: float, high: float) -> Array:
-    """H held to [low, high], NaN passed on."""
+    """h held to [low, high], NaN passed on."""
     return xp.where(h <= low, low, xp.where(h >= high, high, h))
 
 

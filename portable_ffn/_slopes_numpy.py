@@ -33,7 +33,7 @@ def _sigmoid_of(z: Tile, s: Tile) -> None:
 
 
 def _scaled_silu(alpha: float) -> Callable[..., None]:
-    """H s(alpha h), whose slope is s + a alpha (1 - s), where a is the value."""
+    """h s(alpha h), whose slope is s + a alpha (1 - s), where a is the value."""
 
     def kernel(h: Tile, s: Tile, t: Tile, *_: Tile) -> None:
         np.multiply(h, -alpha, out=t)
@@ -49,7 +49,7 @@ def _scaled_silu(alpha: float) -> Callable[..., None]:
 
 
 def gelu_tanh(h: Tile, s: Tile, t: Tile, q: Tile, *_: Tile) -> None:
-    """H s(z), z = h (c + k h**2), whose slope is s + a (1 - s) (c + 3 k h**2)."""
+    """h s(z), z = h (c + k h**2), whose slope is s + a (1 - s) (c + 3 k h**2)."""
     c = 2 * math.sqrt(2 / math.pi)
     k = 0.044715 * c
     np.multiply(h, h, out=q)
@@ -67,7 +67,7 @@ def gelu_tanh(h: Tile, s: Tile, t: Tile, q: Tile, *_: Tile) -> None:
 
 
 def gelu(h: Tile, s: Tile, t: Tile, r: Tile, p: Tile) -> None:
-    """H P(h), whose slope is P + h exp(-h**2 / 2) / sqrt(2 pi); P is the normal distribution, by its upper tail."""
+    """h P(h), whose slope is P + h exp(-h**2 / 2) / sqrt(2 pi); P is the normal distribution, by its upper tail."""
     np.abs(h, out=t)
     np.add(t, K, out=r)
     np.divide(1, r, out=r)

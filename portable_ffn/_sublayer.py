@@ -64,7 +64,7 @@ def sublayer(
 
 
 def _add(x: Array, y: Array) -> Array:
-    """X + y by the dtype rule of the network."""
+    """x + y by the dtype rule of the network."""
     one = library(x)
     name = widest((dtype_name(x.dtype), dtype_name(y.dtype)))
     dtype = y.dtype if dtype_name(y.dtype) == name else one.dtype(str(name))

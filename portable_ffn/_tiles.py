@@ -36,7 +36,7 @@ def identity(h: Tile, work: Work) -> None:
 
 
 def scaled_silu(h: Tile, work: Work, alpha: float = 1.0) -> None:
-    """H / (1 + exp(-alpha h))."""
+    """h / (1 + exp(-alpha h))."""
     (t,) = work.tiles(1, h.size)
     if alpha == 1.0:
         np.negative(h, out=t)
@@ -63,7 +63,7 @@ def tanh(h: Tile, work: Work) -> None:
 
 
 def gelu_tanh(h: Tile, work: Work) -> None:
-    """H / (1 + exp(-2 u)), since (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u))."""
+    """h / (1 + exp(-2 u)), since (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u))."""
     (t,) = work.tiles(1, h.size)
     np.multiply(h, h, out=t)
     np.multiply(t, -TWICE_SQRT_2_OVER_PI * CUBIC, out=t)
@@ -75,7 +75,7 @@ def gelu_tanh(h: Tile, work: Work) -> None:
 
 
 def mish(h: Tile, work: Work) -> None:
-    """H n / (n + 2) with n = e (e + 2), e = exp(h), which is h tanh(log(1 + e)); beyond 20 the fraction is 1."""
+    """h n / (n + 2) with n = e (e + 2), e = exp(h), which is h tanh(log(1 + e)); beyond 20 the fraction is 1."""
     e, n = work.tiles(2, h.size)
     np.minimum(h, work.full(20.0, h.size), out=e)
     np.exp(e, out=e)

@@ -12,7 +12,7 @@ def _one(op: str, h: Symbol, graph: Graph, **attributes: str) -> Symbol:
 
 
 def _scaled_silu(alpha: float, h: Symbol, graph: Graph) -> Symbol:
-    """H s(alpha h), the pattern that runtimes look for."""
+    """h s(alpha h), the pattern that runtimes look for."""
     return h * graph.elementwise("Sigmoid", h if alpha == 1 else h * alpha)
 
 

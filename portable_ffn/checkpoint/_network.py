@@ -143,7 +143,7 @@ class Sublayer:
 
 
 def _sum(x: Array, y: Array) -> Array:
-    """X + y in the network's dtype rule."""
+    """x + y in the network's dtype rule."""
     from portable_ffn._sublayer import _add
 
     add: Callable[[Array, Array], Array] = _add

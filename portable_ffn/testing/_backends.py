@@ -19,12 +19,12 @@ ALL = ("float64", "float32", "float16", "bfloat16")
 
 
 def _as_it_is(fn: Function) -> Function:
-    """Fn itself."""
+    """fn itself."""
     return fn
 
 
 def _generic(fn: Function) -> Function:
-    """Fn with the table of native rows emptied, so that only functions of the standard are called."""
+    """fn with the table of native rows emptied, so that only functions of the standard are called."""
     native = importlib.import_module("portable_ffn._native")
 
     def plain(*arrays: Any) -> Any:
@@ -35,13 +35,13 @@ def _generic(fn: Function) -> Function:
 
 
 def _jit(fn: Function) -> Function:
-    """Fn traced and compiled by XLA."""
+    """fn traced and compiled by XLA."""
     compiled: Function = importlib.import_module("jax").jit(fn)
     return compiled
 
 
 def _compile(fn: Function) -> Function:
-    """Fn traced whole by Dynamo and compiled by Inductor."""
+    """fn traced whole by Dynamo and compiled by Inductor."""
     compiled: Function = importlib.import_module("torch").compile(fn, fullgraph=True)
     return compiled
 

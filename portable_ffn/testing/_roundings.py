@@ -96,7 +96,7 @@ def narrower_sums(dtype: str) -> tuple[str, ...]:
 
 
 def _summed(x: Float64, W: Float64, b: Float64 | None, dtype: str) -> Float64:
-    """X W + b with a running sum of that dtype."""
+    """x W + b with a running sum of that dtype."""
     total = np.zeros((*x.shape[:-1], W.shape[1]))
     for k in range(W.shape[0]):
         total = held(total + x[..., k : k + 1] * W[k], dtype)
