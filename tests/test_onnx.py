@@ -149,13 +149,13 @@ def test_float64_has_basic_operators_and_the_tail_of_gelu():
 
 
 def test_the_tail_of_gelu_in_float32_is_the_runtimes():
-    """As the docstring says: right to 1e-7, not to its own size. The operator is kept for the runtimes that fuse it."""
+    """As the docstring says: off by 3e-7, more than the value. The operator is kept for the runtimes that fuse it."""
     one = np.ones((1, 1), "float32")
     h = -np.linspace(4, 12, 400, dtype="float32")[:, None]
     for activation in ("gelu", "gelu_tanh"):
         y = run(to_onnx(Weights(one, None, one, None), activation), h)
         exact = np.asarray([[oracle.ACTIVATIONS[activation](float(t))] for t in h[:, 0]])
-        assert np.max(np.abs(y - exact)) < 2e-7 * 4
+        assert np.max(np.abs(y - exact)) < 4e-7
         assert np.max(np.abs(y / exact - 1)) > 0.5
 
 
