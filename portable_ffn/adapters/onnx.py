@@ -80,8 +80,8 @@ def to_onnx(
     rounded once, since onnxruntime has no product of it on a CPU.
 
     "gelu" and "gelu_tanh" are the operator Gelu with approximate "none" and "tanh", which runtimes know and fuse. Its
-    negative tail is the runtime's: below -4 onnxruntime's is off by up to 3e-7, which may be more than the value. In float64, where
-    onnxruntime has no such operator (and no Erf), it is this package's own formula, whose tail is right.
+    negative tail is the runtime's: below -4 onnxruntime's is off by up to 3e-7, which may be more than the value. In
+    float64, where onnxruntime has no such operator (and no Erf), it is this package's own formula, whose tail is right.
 
     Examples
     --------
