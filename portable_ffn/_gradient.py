@@ -1,20 +1,17 @@
-"""The gradient of the network, written out: for libraries that have none of their own.
-
-Backwards through y = m W2 + b2, m = act(g) or act(g) u, g = x W1 + b1, u = x V + c: each weight's gradient is a sum
-over all leading axes, which are contracted as they are and never merged, so that a chunked array stays as chunked.
-"""
+"""The gradient of the network, written out: for libraries that have none of their own."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from portable_ffn._dtype import COMPUTABLE, LOW_PRECISION, dtype_name, is_real_floating, refuse_dtype
-from portable_ffn._feed_forward import affine, feed_forward, validated
+from portable_ffn._dtype import COMPUTABLE, dtype_name, is_real_floating, refuse_dtype
+from portable_ffn._feed_forward import feed_forward, validated
+from portable_ffn._gradient_whole import whole
 from portable_ffn._library import not_an_array
 from portable_ffn._namespace import Library, astype, library, result_dtype
 from portable_ffn._native import NATIVE
 from portable_ffn._resolve import resolve
-from portable_ffn._slopes import Resolved, branches, differentiable
+from portable_ffn._slopes import Resolved, differentiable
 from portable_ffn._together import explain_devices, one_library
 from portable_ffn._typing import Activation, Array, DType, Namespace
 from portable_ffn._validate import NAMES, shape_of
@@ -127,7 +124,7 @@ class Pullback:
                 if room is not None:
                     found = room.gradients(self.arrays, self.act, computing, dy, self.kept)
                 if found is None:
-                    found = _whole(one.xp, self.arrays, self.act, computing, dy)
+                    found = whole(one.xp, self.arrays, self.act, computing, dy)
                 dx, *rest = (_narrowed(d, a, dtype, one.xp) for d, a in zip(found, self.arrays, strict=True))
         except ValueError as error:
             explained = explain_devices((*NAMES, "dy"), (*self.arrays, dy))
@@ -156,46 +153,6 @@ def _room(one: Library) -> Any:
     """The library's own room, where its native ways are not switched off; else None."""
     load = ROOMS.get(one.name)
     return None if load is None or one.name not in NATIVE else load()
-
-
-def _whole(
-    xp: Namespace,
-    arrays: tuple[Array, ...],
-    act: Resolved,
-    computing: DType,
-    dy: Array,
-) -> tuple[Array | None, ...]:
-    """The gradients of all seven arguments in functions of the standard, in the dtype of the products."""
-    wide: list[Any] = [None if array is None else astype(array, computing, xp) for array in arrays]
-    x, W1, b1, W2, b2, V, c = wide
-    dy = astype(dy, computing, xp)
-    u = None if V is None else affine(x, V, c, xp)
-    m, dg, du = branches(act, affine(x, W1, b1, xp), u, xp.matmul(dy, W2.T), xp)
-    dx = xp.matmul(dg, W1.T)
-    if V is not None:
-        dx = dx + xp.matmul(du, V.T)
-    return (
-        dx,
-        _over_tokens(x, dg, xp),
-        None if b1 is None else _sum_of_tokens(dg, xp),
-        _over_tokens(m, dy, xp),
-        None if b2 is None else _sum_of_tokens(dy, xp),
-        None if V is None else _over_tokens(x, du, xp),
-        None if c is None else _sum_of_tokens(du, xp),
-    )
-
-
-def _over_tokens(a: Array, b: Array, xp: Namespace) -> Array:
-    """a^T b, summed over all leading axes."""
-    leading = list(range(a.ndim - 1))
-    return xp.tensordot(a, b, axes=(leading, leading))
-
-
-def _sum_of_tokens(d: Array, xp: Namespace) -> Array:
-    """D summed over all leading axes, in float32 at least."""
-    leading = tuple(range(d.ndim - 1))
-    wide = astype(d, xp.float32, xp) if dtype_name(d.dtype) in LOW_PRECISION else d
-    return xp.sum(wide, axis=leading) if leading else d
 
 
 def _narrowed(d: Array | None, array: Array | None, dtype: DType, xp: Namespace) -> Array | None:
