@@ -2,11 +2,12 @@
 
 from portable_ffn._named import Named
 from portable_ffn._namespace import Library, astype, result_dtype
-from portable_ffn._native import NATIVE
+from portable_ffn._native import NATIVE, WHOLE
 from portable_ffn._resolve import Combining, Custom, resolve
 from portable_ffn._together import explain_devices, one_library
-from portable_ffn._typing import Activation, Array, DType, Namespace
-from portable_ffn._validate import NAMES, check_hidden_shapes, check_shapes
+from portable_ffn._typing import Activation, Array, Namespace
+from portable_ffn._validate import NAMES, check_hidden_shapes
+from portable_ffn._validated import validated
 
 
 def feed_forward(
@@ -69,6 +70,11 @@ def feed_forward(
     array([[5. ],
            [8.5]])
     """
+    whole = WHOLE.get(type(x))
+    if whole is not None:
+        y = whole(x, W1, b1, W2, b2, V, c, activation)
+        if y is not None:
+            return y
     act = resolve(activation, V is not None)
     arrays = (x, W1, b1, W2, b2, V, c)
     one, name, dtype = validated(arrays)
@@ -138,17 +144,6 @@ def hidden(
         if explained is None:
             raise
         raise explained from error
-
-
-def validated(arrays: tuple[Array | None, ...]) -> tuple[Library, str, DType]:
-    """The library and the dtype of the result, its name first, of arguments that fit; else raises, as promised."""
-    x, W1, b1, W2, b2, V, c = arrays
-    if W1 is None or W2 is None:
-        raise TypeError(f"{'W1' if W1 is None else 'W2'} must be an array, got None; only biases and V may be None")
-    one = one_library(NAMES, arrays)
-    check_shapes(x, W1, b1, W2, b2, V, c)
-    name, dtype = result_dtype(one, NAMES, arrays)
-    return one, name, dtype
 
 
 def generic(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable_ffn._dtype import COMPUTABLE, dtype_name, is_real_floating, refuse_dtype
-from portable_ffn._feed_forward import feed_forward, validated
+from portable_ffn._feed_forward import feed_forward
 from portable_ffn._gradient_whole import whole
 from portable_ffn._library import not_an_array
 from portable_ffn._namespace import Library, astype, library, result_dtype
@@ -15,6 +15,7 @@ from portable_ffn._slopes import Resolved, differentiable
 from portable_ffn._together import explain_devices, one_library
 from portable_ffn._typing import Activation, Array, DType, Namespace
 from portable_ffn._validate import NAMES, shape_of
+from portable_ffn._validated import validated
 from portable_ffn._weights import Weights
 
 

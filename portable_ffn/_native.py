@@ -1,7 +1,8 @@
-"""What each library does faster in its own words. Speed only: with this table emptied every value is the same.
+"""What each library does faster in its own words. Speed only: with these tables emptied every value is the same.
 
-A row takes a network that was validated and promoted, and returns y, or None for a case that it leaves to the
-generic path.
+A row of NATIVE takes a network that was validated and promoted, and returns y, or None for a case that it leaves to
+the generic path. A row of WHOLE takes the arguments as they came, for an x of exactly that type, and makes every
+check itself; it returns y, or None for all that the long way is for.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,16 +14,22 @@ Row = Callable[..., Any]
 
 # A room that imports a library is imported at the first call that needs it, and stands in the table from then on.
 def _numpy(*network: Any) -> Any:
-    from portable_ffn._native_numpy import network as row
+    import numpy as np
 
-    NATIVE["numpy"] = row
+    from portable_ffn._native_numpy import network as row
+    from portable_ffn._native_numpy_small import whole
+
+    NATIVE["numpy"], WHOLE[np.ndarray] = row, whole
     return row(*network)
 
 
 def _torch(*network: Any) -> Any:
-    from portable_ffn._native_torch import network as row
+    import torch
 
-    NATIVE["torch"] = row
+    from portable_ffn._native_torch import network as row
+    from portable_ffn._native_torch_small import whole
+
+    NATIVE["torch"], WHOLE[torch.Tensor] = row, whole
     return row(*network)
 
 
@@ -34,14 +41,19 @@ def _jax(*network: Any) -> Any:
 
 
 NATIVE: dict[str, Row] = {"numpy": _numpy, "torch": _torch, "jax": _jax}
+# Filled as the rooms are imported.
+WHOLE: dict[type, Row] = {}
 
 
 @contextmanager
 def without_native() -> Iterator[None]:
     """A context in which every library goes the generic way, for tests; it holds for all threads."""
-    rows = dict(NATIVE)
-    NATIVE.clear()
+    tables: tuple[dict[Any, Row], ...] = (NATIVE, WHOLE)
+    kept = [dict(table) for table in tables]
+    for table in tables:
+        table.clear()
     try:
         yield
     finally:
-        NATIVE.update(rows)
+        for table, rows in zip(tables, kept, strict=True):
+            table.update(rows)

@@ -11,8 +11,10 @@ import jax.numpy as jnp
 
 from portable_ffn._dtype import LOW_PRECISION
 from portable_ffn._gelu_tail import CUBIC, LAST, RATIOS, TWICE_SQRT_2_OVER_PI
-from portable_ffn._namespace import astype, namespace
+from portable_ffn._namespace import astype
+from portable_ffn._native import WHOLE
 from portable_ffn._typing import Array
+from portable_ffn._validated import validated
 
 
 def gelu(h: Array) -> Array:
@@ -38,9 +40,9 @@ VALUES: Mapping[str, Callable[[Array], Array]] = {
     "silu": lambda h: h / (1.0 + jnp.exp(-h)),
 }
 
-# (dtype, name of an activation or ClippedGate) -> the compiled network. jax.jit itself tells shapes, dtypes, devices
-# and the configuration (x64, matmul precision) apart.
-_compiled: dict[tuple[str, Any], Callable[..., Array]] = {}
+# Name of an activation or ClippedGate -> the compiled network. jax.jit itself tells shapes, dtypes, devices and the
+# configuration (x64, matmul precision) apart.
+_compiled: dict[Any, Callable[..., Array]] = {}
 MOST = 256
 # Types that are no tracers: the question costs more than the answer's look-up.
 _concrete: set[type] = set()
@@ -61,10 +63,39 @@ def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array
         key = getattr(act, "gate", None)
         if type(key).__module__ != "portable_ffn._clipped_gate":
             return None
-    compiled = _compiled.get((name, key))
+    compiled = _compiled.get(key)
     if compiled is None:
-        compiled = _compile(key, act, name, dtype)
+        compiled = _compile(key, act)
+    WHOLE[type(arrays[0])] = whole
     return compiled(*arrays)
+
+
+def whole(
+    x: Array,
+    W1: Array,
+    b1: Array | None,
+    W2: Array,
+    b2: Array | None,
+    V: Array | None,
+    c: Array | None,
+    activation: Any,
+) -> Array | None:
+    """The network of arrays as they came, by a function compiled before; None for what it can't take.
+
+    The compiled function makes every check where it is traced, and a call with shapes or dtypes that were not checked
+    is traced.
+    """
+    compiled = _compiled.get(activation) if type(activation) is str else None
+    if compiled is None:
+        return None
+    kind = type(x)
+    for array in (W1, b1, W2, b2, V, c):
+        if array is not None and type(array) is not kind:
+            return None
+    try:
+        return compiled(x, W1, b1, W2, b2, V, c)
+    except (TypeError, ValueError):
+        return None  # the long way says what is wrong
 
 
 def _hidden(value: Callable[[Array], Array], g: Array, u: Array | None) -> Array:
@@ -74,23 +105,23 @@ def _hidden(value: Callable[[Array], Array], g: Array, u: Array | None) -> Array
     return (a if u is None else a * u.astype(wide)).astype(g.dtype)
 
 
-def _compile(key: Any, act: Any, name: str, dtype: Any) -> Callable[..., Array]:
-    """The network of one activation and dtype as one function of arrays, None where None."""
+def _compile(key: Any, act: Any) -> Callable[..., Array]:
+    """The network of one activation as one function of arrays, None where None, with its checks."""
 
-    def feed_forward(x: Array, W1: Array, b1: Array, W2: Array, b2: Array, V: Array, c: Array) -> Array:
-        xp = namespace(x)
+    def feed_forward(*arrays: Array) -> Array:
+        one, _, dtype = validated(arrays)
+        x, W1, b1, W2, b2, V, c = (None if array is None else astype(array, dtype, one.xp) for array in arrays)
 
         def affine(x: Array, W: Array, b: Array | None) -> Array:
-            y = xp.matmul(x, astype(W, dtype, xp))
-            return y if b is None else y + astype(b, dtype, xp)
+            y = one.xp.matmul(x, W)
+            return y if b is None else y + b
 
-        x = astype(x, dtype, xp)
         g, u = affine(x, W1, b1), None if V is None else affine(x, V, c)
-        return affine(act.combine(g, u, xp) if value is None else _hidden(value, g, u), W2, b2)
+        return affine(act.combine(g, u, one.xp) if value is None else _hidden(value, g, u), W2, b2)
 
     value = VALUES.get(key) if isinstance(key, str) else None
 
     if len(_compiled) >= MOST:
         _compiled.clear()
-    compiled = _compiled[name, key] = jax.jit(feed_forward)
+    compiled = _compiled[key] = jax.jit(feed_forward)
     return compiled

@@ -1,11 +1,12 @@
 """NumPy's row: products into memory that is there already, and what comes between them on tiles in the cache."""
 
-import threading
-from contextvars import Context
 from typing import Any
 
 import numpy as np
 
+from portable_ffn._native_numpy_quiet import silently
+from portable_ffn._native_numpy_small import is_small
+from portable_ffn._native_numpy_small import network as small
 from portable_ffn._rows import block_rows, blocks
 from portable_ffn._tiles import STEPS, Combine, by_formula, clipped_gate
 from portable_ffn._typing import Array
@@ -13,27 +14,13 @@ from portable_ffn._work import Work
 
 # Larger tiles leave the cache that a core has for itself, smaller ones are lost in the calls (ci/BENCH.md).
 TILE_BYTES = 96 * 2**10
-# NumPy keeps in a context variable what it does about overflows. A context of each thread in which it does nothing
-# costs a quarter of what np.errstate costs, and no user's code runs in it.
-_local = threading.local()
-# A hidden layer of so many numbers is one tile.
-SMALL = 8192
 _ndarray = np.ndarray
 _FLOAT32, _FLOAT64 = np.dtype("float32"), np.dtype("float64")
 
 
 def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array | None:
     """The network in float32 or float64, half precision through float32; None where the generic path is left to it."""
-    quiet = getattr(_local, "quiet", None)
-    if quiet is None:
-        quiet = _local.quiet = Context()
-        quiet.run(np.seterr, all="ignore")
-    try:
-        return quiet.run(_network, arrays, act, name, dtype)
-    except RuntimeError:
-        # Only where a signal handler or the garbage collector runs a network in the midst of this thread's own.
-        with np.errstate(all="ignore"):
-            return _network(arrays, act, name, dtype)
+    return silently(_network, arrays, act, name, dtype)
 
 
 def _network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array | None:
@@ -54,31 +41,12 @@ def _network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Arra
         return None
     if cast:
         W1, b1, W2, b2, V, c = (None if W is None else _widen(W, computing) for W in arrays[1:])
-    one_row = x.size == len(W1)
-    # A vector goes without the iterator that broadcasts a bias over rows.
-    flat = x.reshape(-1) if one_row else x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
-    if one_row or len(flat) * len(W2) <= SMALL:
-        if cast:
-            flat = _widen(flat, computing)
-        g = _affine(flat, W1, b1)
-        u = None if V is None else _affine(flat, V, c).reshape(-1)
-        combine(g if one_row else g.reshape(-1), u, Work(computing))
-        y = _affine(g, W2, b2)
+    if is_small(x, W1, W2):
+        y = small(_widen(x, computing) if cast else x, W1, b1, W2, b2, V, c, combine, computing)
     else:
-        y = _in_blocks(flat, W1, b1, W2, b2, V, c, combine, computing, dtype)
-    if y.dtype is not dtype:
-        y = y.astype(dtype)
-    if y.ndim == x.ndim:
-        return y
-    return y[None] if one_row and x.ndim == 2 else y.reshape(x.shape[:-1] + y.shape[-1:])
-
-
-def _affine(x: Array, W: Array, b: Array | None) -> Array:
-    """x W + b of a matrix or vector; the method costs half of np.dot or matmul."""
-    y = x.dot(W)
-    if b is not None:
-        y += b
-    return y
+        flat = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+        y = _in_blocks(flat, W1, b1, W2, b2, V, c, combine, computing, dtype).reshape(x.shape[:-1] + W2.shape[1:])
+    return y if y.dtype is dtype else y.astype(dtype)
 
 
 def _in_blocks(

@@ -6,20 +6,15 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 from torch.nn import Parameter
 
 from portable_ffn._dtype import LOW_PRECISION
 from portable_ffn._namespace import namespace
 from portable_ffn._native_torch_activations import CAREFUL, IN_PLACE, RECORDED, TRACED, Step, clipped_gate_
+from portable_ffn._native_torch_watched import watched
 from portable_ffn._rows import FEWEST, block_rows, blocks
 from portable_ffn._typing import Array
-
-_functorch = torch._C._functorch.peek_interpreter_stack
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_function_modes = torch._C._len_torch_function_stack
-_tracing = torch._C._get_tracing_state
 
 
 def _has_bfloat16_units() -> bool:
@@ -47,14 +42,7 @@ def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array
                 cast = True
     if cast:
         arrays = _cast(arrays, name, dtype)
-    if (
-        # functorch, a mode, forward mode or torch.jit.trace looks at every operation.
-        _functorch() is not None
-        or _dispatch_modes()
-        or _function_modes()
-        or forward_ad._current_level >= 0
-        or _tracing() is not None
-    ):
+    if watched():
         return _recorded(arrays, act, TRACED, dtype)
     if (requires_grad and torch.is_grad_enabled()) or (name in LOW_PRECISION and _autocast(arrays[0])):
         y = _recorded(arrays, act, RECORDED, dtype)

@@ -27,6 +27,7 @@ FLOORS = {
     "_together": 1,
     "_mlx": 1,
     "_validate": 1,
+    "_validated": 1,
     "_erf": 1,
     "_native": 2,
     "_rows": 2,
