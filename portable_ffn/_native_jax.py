@@ -1,71 +1,49 @@
-"""JAX's row: outside every transform, one compiled function for each activation and dtype.
+"""JAX's row: outside every transform, one compiled function for each activation, long batches a block at a time.
 
-Nobody differentiates it, so its activations may be what XLA computes fastest, with values only in mind.
+Under a transform, the same network in activations whose derivatives XLA makes short work of.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from portable_ffn._dtype import LOW_PRECISION
-from portable_ffn._gelu_tail import CUBIC, LAST, RATIOS, TWICE_SQRT_2_OVER_PI
 from portable_ffn._namespace import astype
 from portable_ffn._native import WHOLE
-from portable_ffn._typing import Array
+from portable_ffn._native_jax_activations import ACTIVATIONS
+from portable_ffn._rows import block_rows
+from portable_ffn._typing import Array, Namespace
 from portable_ffn._validated import validated
 
+Combine = Callable[[Array, Array | None, Namespace], Array]
 
-def gelu(h: Array) -> Array:
-    """max(x, 0) - |x| Q(|x|) as in `_gelu_tail`, by Horner's scheme: XLA makes one loop of it."""
-    above, below = RATIOS[h.dtype.name]
-    half = 0.5 * h
-    s = jnp.minimum(jnp.abs(half), LAST[h.dtype])
-    ratio = jnp.polyval(jnp.array(above[::-1], h.dtype), s) / jnp.polyval(jnp.array(below[::-1], h.dtype), s)
-    return (half + jnp.abs(half)) - ratio * jnp.exp(-2.0 * s * s)
-
-
-def gelu_tanh(h: Array) -> Array:
-    """h / (1 + exp(-2 u)), since (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u))."""
-    return h / (1.0 + jnp.exp(-TWICE_SQRT_2_OVER_PI * h * (1.0 + CUBIC * h * h)))
-
-
-# An activation without a row is compiled from its own formula.
-VALUES: Mapping[str, Callable[[Array], Array]] = {
-    "relu": lambda h: jnp.maximum(h, 0.0),
-    "gelu": gelu,
-    "gelu_tanh": gelu_tanh,
-    "quick_gelu": lambda h: h / (1.0 + jnp.exp(-1.702 * h)),
-    "silu": lambda h: h / (1.0 + jnp.exp(-h)),
-}
-
-# Name of an activation or ClippedGate -> the compiled network. jax.jit itself tells shapes, dtypes, devices and the
-# configuration (x64, matmul precision) apart.
-_compiled: dict[Any, Callable[..., Array]] = {}
+# (name of an activation or ClippedGate, whether rows go in blocks) -> the compiled network. jax.jit itself tells
+# shapes, dtypes, devices and the configuration (x64, matmul precision) apart.
+_compiled: dict[tuple[Any, bool], Callable[..., Array]] = {}
 MOST = 256
+# XLA asks the system for a hidden layer's memory at each call, and touching new pages costs up to a quarter of the
+# products; a block's is small enough to be had again (ci/BENCH.md).
+BLOCK = {"hidden_bytes": 16 * 2**20, "most": 1024}
+# An x of so many numbers is in one block and on one device for all that we care.
+LITTLE = 2**16
 # Types that are no tracers: the question costs more than the answer's look-up.
 _concrete: set[type] = set()
 
 
 def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array | None:
-    """The network compiled; None under a transform, which compiles for itself, and for a user's own function or gate.
-
-    A fresh lambda would be compiled anew at every call.
+    """The network of arrays that were validated; None for a user's own function or gate, as a fresh lambda would be
+    compiled anew at every call, and under a transform for an activation without a row.
     """
-    for array in arrays:
-        if type(array) not in _concrete:
-            if isinstance(array, jax.core.Tracer):
-                return None
-            _concrete.add(type(array))
-    key: Any = getattr(act, "name", None)
-    if key is None:
-        key = getattr(act, "gate", None)
-        if type(key).__module__ != "portable_ffn._clipped_gate":
-            return None
-    compiled = _compiled.get(key)
-    if compiled is None:
-        compiled = _compile(key, act)
+    key: Any = getattr(act, "name", None) or getattr(act, "gate", None)
+    if not (isinstance(key, str) or type(key).__module__ == "portable_ffn._clipped_gate"):
+        return None
+    if _traced(arrays):
+        return _network(arrays, _combine(key, act), jnp, dtype) if key in ACTIVATIONS else None
+    splits = _splits(arrays)
+    compiled = _compiled.get((key, splits)) or _compile(key, act, splits)
     WHOLE[type(arrays[0])] = whole
     return compiled(*arrays)
 
@@ -80,13 +58,13 @@ def whole(
     c: Array | None,
     activation: Any,
 ) -> Array | None:
-    """The network of arrays as they came, by a function compiled before; None for what it can't take.
+    """The network of few arrays as they came, by a function compiled before; None for what it can't take.
 
     The compiled function makes every check where it is traced, and a call with shapes or dtypes that were not checked
     is traced.
     """
-    compiled = _compiled.get(activation) if type(activation) is str else None
-    if compiled is None:
+    compiled = _compiled.get((activation, False)) if type(activation) is str else None
+    if compiled is None or x.size > LITTLE:
         return None
     kind = type(x)
     for array in (W1, b1, W2, b2, V, c):
@@ -98,30 +76,74 @@ def whole(
         return None  # the long way says what is wrong
 
 
-def _hidden(value: Callable[[Array], Array], g: Array, u: Array | None) -> Array:
+def _traced(arrays: tuple[Array, ...]) -> bool:
+    """Whether a transform looks at the call."""
+    for array in arrays:
+        if type(array) not in _concrete:
+            if isinstance(array, jax.core.Tracer):
+                return True
+            _concrete.add(type(array))
+    return False
+
+
+def _splits(arrays: tuple[Array, ...]) -> bool:
+    """Whether the rows go in blocks: many of them, on one CPU."""
+    x, W1, _, _, _, V, _ = arrays
+    if x.size <= LITTLE or not _block(x, W1, V):
+        return False
+    devices = set[Any]().union(*(array.devices() for array in arrays if array is not None))
+    return len(devices) == 1 and devices.pop().platform == "cpu"
+
+
+def _block(x: Array, W1: Array, V: Array | None) -> int:
+    """How many rows a block takes; 0 where all are one block."""
+    d_model, d_ff = W1.shape
+    rows = x.size // d_model
+    size = block_rows(rows, d_ff * x.dtype.itemsize * (1 if V is None else 2), **BLOCK)
+    return size if size < rows else 0
+
+
+def _compile(key: Any, act: Any, splits: bool) -> Callable[..., Array]:
+    """The network of one activation as one function of arrays, None where None, with its checks."""
+    combine = _combine(key, act)
+
+    def feed_forward(*arrays: Array) -> Array:
+        one, _, dtype = validated(arrays)
+        x, W1, _, W2, _, V, _ = arrays
+        if not splits:
+            return _network(arrays, combine, one.xp, dtype)
+        flat = x.reshape(-1, x.shape[-1])
+        y = jax.lax.map(
+            lambda row: _network((row, *arrays[1:]), combine, one.xp, dtype), flat, batch_size=_block(x, W1, V)
+        )
+        return y.reshape(*x.shape[:-1], W2.shape[1])
+
+    if len(_compiled) >= MOST:
+        _compiled.clear()
+    compiled = _compiled[key, splits] = jax.jit(feed_forward)
+    return compiled
+
+
+def _network(arrays: tuple[Array, ...], combine: Combine, xp: Namespace, dtype: Any) -> Array:
+    """The network in one dtype."""
+    x, W1, b1, W2, b2, V, c = (None if array is None else astype(array, dtype, xp) for array in arrays)
+
+    def affine(x: Array, W: Array, b: Array | None) -> Array:
+        y = xp.matmul(x, W)
+        return y if b is None else y + b
+
+    return affine(combine(affine(x, W1, b1), None if V is None else affine(x, V, c), xp), W2, b2)
+
+
+def _combine(key: Any, act: Any) -> Combine:
+    """What makes the hidden layer: XLA's activation where there is one, and else the formula."""
+    value = ACTIVATIONS.get(key) if isinstance(key, str) else None
+    combine: Combine = act.combine if value is None else partial(_hidden, value)
+    return combine
+
+
+def _hidden(value: Callable[[Array], Array], g: Array, u: Array | None, xp: Namespace) -> Array:
     """act(g), times u where the network is gated; half precision is rounded once."""
     wide = jnp.float32 if g.dtype.name in LOW_PRECISION else g.dtype
     a = value(g.astype(wide))
     return (a if u is None else a * u.astype(wide)).astype(g.dtype)
-
-
-def _compile(key: Any, act: Any) -> Callable[..., Array]:
-    """The network of one activation as one function of arrays, None where None, with its checks."""
-
-    def feed_forward(*arrays: Array) -> Array:
-        one, _, dtype = validated(arrays)
-        x, W1, b1, W2, b2, V, c = (None if array is None else astype(array, dtype, one.xp) for array in arrays)
-
-        def affine(x: Array, W: Array, b: Array | None) -> Array:
-            y = one.xp.matmul(x, W)
-            return y if b is None else y + b
-
-        g, u = affine(x, W1, b1), None if V is None else affine(x, V, c)
-        return affine(act.combine(g, u, one.xp) if value is None else _hidden(value, g, u), W2, b2)
-
-    value = VALUES.get(key) if isinstance(key, str) else None
-
-    if len(_compiled) >= MOST:
-        _compiled.clear()
-    compiled = _compiled[key] = jax.jit(feed_forward)
-    return compiled

@@ -26,6 +26,10 @@ def _has_bfloat16_units() -> bool:
 # Dtypes that go through float32 on a CPU.
 _WIDENED = LOW_PRECISION - {"bfloat16"} if _has_bfloat16_units() else LOW_PRECISION
 
+# A hidden layer's memory beyond it comes anew from the system at each call, and touching new pages costs up to a tenth
+# of the products (ci/BENCH.md).
+HIDDEN_BYTES = 16 * 2**20
+
 
 def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array | None:
     """The network of plain tensors; None for subclasses, for a user's own function or gate, and for no positions."""
@@ -112,7 +116,7 @@ def _in_blocks(
 ) -> Array:
     """A block of rows after the other; the memory beside the output is that of one block's hidden layer."""
     rows, (d_ff, width) = x.shape[0], W2.shape
-    size = block_rows(rows, d_ff * x.itemsize * (1 if V is None else 2))
+    size = block_rows(rows, d_ff * x.itemsize * (1 if V is None else 2), hidden_bytes=HIDDEN_BYTES)
     y = x.new_empty(rows, width)
     g, u = x.new_empty(size, d_ff), None if V is None else x.new_empty(size, d_ff)
     for start, stop in blocks(rows, size):

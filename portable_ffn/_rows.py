@@ -10,9 +10,9 @@ HIDDEN_BYTES = 32 * 2**20
 FEWEST, MOST = 256, 2048
 
 
-def block_rows(rows: int, row_bytes: int) -> int:
+def block_rows(rows: int, row_bytes: int, hidden_bytes: int = HIDDEN_BYTES, most: int = MOST) -> int:
     """How many rows a block takes, all but the last; the hidden layer of one row takes `row_bytes`."""
-    most = min(MOST, max(FEWEST, HIDDEN_BYTES // max(row_bytes, 1)))
+    most = min(most, max(FEWEST, hidden_bytes // max(row_bytes, 1)))
     count = -(-rows // most)
     return -(-rows // count) if count else 0
 

@@ -393,7 +393,7 @@ def test_jax_compiles_names_once_and_functions_never():
         feed_forward(*arrays, activation="gelu")
         feed_forward(*arrays, activation=ClippedGate(7.0))
         feed_forward(*arrays, activation=lambda h: h)
-    assert set(_compiled) == {"gelu", ClippedGate(7.0)}
+    assert set(_compiled) == {("gelu", False), (ClippedGate(7.0), False)}
 
 
 def test_importing_the_table_loads_no_library():
