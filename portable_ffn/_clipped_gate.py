@@ -7,6 +7,7 @@ from typing import Literal
 from portable_ffn._exponential import d_scaled_silu, sigmoid
 from portable_ffn._named import pair_through_float32
 from portable_ffn._namespace import namespace
+from portable_ffn._number import as_float
 from portable_ffn._piecewise import between, limited
 from portable_ffn._typing import Array, Namespace
 
@@ -31,6 +32,8 @@ class ClippedGate:
 
     Raises
     ------
+    TypeError
+        For what is no number.
     ValueError
         For a limit that is negative or NaN, an alpha or offset that is not finite, an unknown `clip`.
 
@@ -45,11 +48,10 @@ class ClippedGate:
     clip: Literal["before", "after"] = "before"
 
     def __post_init__(self) -> None:
-        # Python floats: a NumPy number would change the dtype of what it meets, and an array has no hash.
         for name in ("limit", "alpha", "offset"):
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, float(value))
+                object.__setattr__(self, name, as_float(name, value))
         if self.limit is not None and not self.limit >= 0:
             raise ValueError(f"limit must be zero or more, or None for no clamp, got {self.limit}")
         if not (math.isfinite(self.alpha) and math.isfinite(self.offset)):

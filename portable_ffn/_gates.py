@@ -7,6 +7,7 @@ from statistics import NormalDist
 from portable_ffn._exponential import d_sigmoid, d_tanh, sigmoid
 from portable_ffn._named import Named, pair_through_float32
 from portable_ffn._namespace import namespace
+from portable_ffn._number import as_float
 from portable_ffn._resolve import resolve
 from portable_ffn._typing import Array, Namespace
 
@@ -28,7 +29,7 @@ class SoftcapGate:
 
     def __post_init__(self) -> None:
         for name in ("gate_cap", "up_cap"):
-            cap = float(getattr(self, name))
+            cap = as_float(name, getattr(self, name))
             if not (math.isfinite(cap) and cap > 0):
                 raise ValueError(f"{name} must be finite and above zero, got {cap}")
             object.__setattr__(self, name, cap)
@@ -75,7 +76,7 @@ class TopKGate:
     activation: str = "gelu_tanh"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sparsity", float(self.sparsity))
+        object.__setattr__(self, "sparsity", as_float("sparsity", self.sparsity))
         if not 0 < self.sparsity < 1:
             raise ValueError(f"sparsity must lie between 0 and 1, got {self.sparsity}")
         if not isinstance(self.activation, str):

@@ -11,6 +11,7 @@ from typing import Any
 from portable_ffn._exponential import sigmoid
 from portable_ffn._named import pair_through_float32
 from portable_ffn._namespace import namespace
+from portable_ffn._number import as_float
 from portable_ffn._piecewise import minus_abs
 from portable_ffn._typing import Array, Namespace
 
@@ -143,7 +144,7 @@ def _softplus(z: float) -> float:
 
 def _number(value: Any) -> float:
     """One finite Python float."""
-    number = float(value)
+    number = as_float("an activation's own number", value)
     if not math.isfinite(number):
         raise ValueError(f"an activation's own numbers must be finite, got {number}")
     return number

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from portable_ffn._dtype import LOW_PRECISION
-from portable_ffn._namespace import astype
+from portable_ffn._namespace import astype, namespace
 from portable_ffn._native import WHOLE
 from portable_ffn._native_jax_activations import ACTIVATIONS
 from portable_ffn._rows import block_rows
@@ -41,7 +41,7 @@ def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array
     if not (isinstance(key, str) or type(key).__module__ == "portable_ffn._clipped_gate"):
         return None
     if _traced(arrays):
-        return _network(arrays, _combine(key, act), jnp, dtype) if key in ACTIVATIONS else None
+        return _network(arrays, _combine(key, act), namespace(arrays[0]), dtype) if key in ACTIVATIONS else None
     splits = _splits(arrays)
     compiled = _compiled.get((key, splits)) or _compile(key, act, splits)
     WHOLE[type(arrays[0])] = whole

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from portable_ffn._dtype import LOW_PRECISION
 from portable_ffn._namespace import astype, result_dtype
+from portable_ffn._number import as_float
 from portable_ffn._together import explain_devices, one_library
 from portable_ffn._typing import Array, Namespace
 from portable_ffn._validate import check_norm_shapes
@@ -102,8 +103,8 @@ def _norm(normalised: Callable[..., Array], names: tuple[str, ...], arrays: tupl
 
 
 def _number(name: str, value: float, *, at_least: float) -> float:
-    """A Python float, so that a NumPy number or a 0-d array doesn't change the dtype of what it meets."""
-    number = float(value)
+    """A finite Python float."""
+    number = as_float(name, value)
     if not (math.isfinite(number) and number >= at_least):
         must = "finite" if at_least == -math.inf else "finite and zero or more"
         raise ValueError(f"{name} must be {must}, got {number}")

@@ -8,7 +8,17 @@ import warnings
 import numpy as np
 import pytest
 
-from portable_ffn import ACTIVATIONS, ClippedGate, Weights, feed_forward, hidden, init_weights, oracle
+from portable_ffn import (
+    ACTIVATIONS,
+    ClippedGate,
+    Weights,
+    feed_forward,
+    hidden,
+    init_weights,
+    layer_norm,
+    oracle,
+    rms_norm,
+)
 from portable_ffn._dtype import dtype_name
 from portable_ffn.testing import BACKENDS, assert_agrees
 
@@ -358,6 +368,18 @@ def test_a_gate_object_on_every_library(backend):
 def test_clamps_that_cannot_be(arguments, match):
     with pytest.raises(ValueError, match=match):
         ClippedGate(**arguments)
+
+
+@pytest.mark.parametrize("value", ["7", True, b"7", [7.0]], ids=str)
+def test_a_number_is_a_number(value):
+    for call in (
+        lambda: ClippedGate(value),
+        lambda: ClippedGate(7.0, alpha=value),
+        lambda: layer_norm(X, None, eps=value),
+        lambda: rms_norm(X, None, offset=value),
+    ):
+        with pytest.raises(TypeError, match="must be a number, got"):
+            call()
 
 
 def test_clamps_to_the_digit():

@@ -6,6 +6,7 @@ from typing import Any
 
 from portable_ffn._feed_forward import feed_forward, hidden
 from portable_ffn._init import widths
+from portable_ffn._number import as_float
 from portable_ffn._resolve import resolve
 from portable_ffn._typing import Activation, Array
 from portable_ffn._validate import check_shapes
@@ -38,7 +39,7 @@ def check_weights(weights: Weights) -> None:
 def check_settings(activation: Activation, gated: bool, dropout: float) -> float:
     """The rate of dropout as a float; ValueError or TypeError for an activation or a rate that can't be."""
     resolve(activation, gated)
-    rate = float(dropout)
+    rate = as_float("dropout", dropout)
     if not 0 <= rate < 1:
         raise ValueError(f"dropout must be the share of the hidden layer to drop, 0 <= dropout < 1, got {dropout}")
     return rate
