@@ -910,9 +910,13 @@ def test_matrices_the_other_way_round_than_their_names_say(tmp_path, model_type)
     agree(checkpoint.load(path, layout="in_out"), lambda x: (silu(x @ W1) * (x @ V)) @ W2)
 
 
-@pytest.mark.parametrize("lost", ["up_proj.weight", "gate_proj.weight", "up_proj.bias"])
-def test_a_layer_that_lacks_what_the_others_have(tmp_path, lost):
-    """Without its linear branch a gated layer would look like a dense one; it is refused, the others load."""
+@pytest.mark.parametrize("also", [(), ("down_proj.weight",), ("gate_proj.weight",)], ids=str)
+@pytest.mark.parametrize("lost", ["up_proj.weight", "gate_proj.weight", "up_proj.bias", "down_proj.weight"])
+def test_a_layer_that_lacks_what_the_others_have(tmp_path, lost, also):
+    """Without its linear branch a gated layer would look like a dense one; it is refused, the others load.
+
+    It is listed all the same, however little is left of it.
+    """
     tensors = {}
     for n in range(3):
         for name, shape in (("gate_proj", (F, D)), ("up_proj", (F, D)), ("down_proj", (D, F))):
@@ -920,12 +924,25 @@ def test_a_layer_that_lacks_what_the_others_have(tmp_path, lost):
                 f"model.layers.{n}.mlp.{name}.weight": random(*shape),
                 f"model.layers.{n}.mlp.{name}.bias": random(shape[0]),
             }
-    del tensors[f"model.layers.1.mlp.{lost}"]
+    for name in {lost, *also}:
+        del tensors[f"model.layers.1.mlp.{name}"]
     path = write(tmp_path, tensors, {"model_type": "llama", "hidden_act": "silu"})
+    assert [(e.layer, e.problem is None) for e in checkpoint.find(path)] == [(0, True), (1, False), (2, True)]
     assert checkpoint.load(path, 0).form == "gated"
     assert checkpoint.load(path, 2).form == "gated"
     with pytest.raises(CheckpointError, match=f"model.layers.1.mlp.{lost}( is|,)"):
         checkpoint.load(path, 1)
+
+
+def test_matrices_of_experts_that_the_config_does_not_count(tmp_path):
+    """LongCat's zero experts pass their input on, and a file holds two matrices of each."""
+    tensors = {}
+    for n in range(3):
+        tensors |= {f"model.layers.0.mlp.experts.{n}.{k}_proj.weight": random(F, D) for k in ("gate", "up")}
+        if n < 2:
+            tensors[f"model.layers.0.mlp.experts.{n}.down_proj.weight"] = random(D, F)
+    config = {"model_type": "longcat_flash", "n_routed_experts": 2, "zero_expert_num": 1}
+    assert [e.expert for e in checkpoint.find(write(tmp_path, tensors, config))] == [0, 1]
 
 
 @pytest.mark.parametrize(

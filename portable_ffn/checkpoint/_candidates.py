@@ -33,8 +33,14 @@ class Candidate(NamedTuple):
         if self.pattern.W1 == "W1":
             path, dot, matrix = key.rpartition(".")
             return path + dot + _OWN_BIASES[matrix]
-        stem, suffix = _split(key)
+        stem, suffix = split(key)
         return stem + "_bias" if self.stacked and not suffix else stem + ".bias"
+
+    def at(self, parent: str) -> "Candidate":
+        """The like of it under another path."""
+        start = len(self.parent)
+        V = None if self.V is None else parent + self.V[start:]
+        return self._replace(parent=parent, W1=parent + self.W1[start:], W2=parent + self.W2[start:], V=V)
 
     @property
     def last(self) -> str:
@@ -61,7 +67,7 @@ def trimmed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
-def _split(name: str) -> tuple[str, str]:
+def split(name: str) -> tuple[str, str]:
     """A tensor's name as stem and suffix."""
     for suffix in _SUFFIXES:
         if name.endswith(suffix):
@@ -76,7 +82,7 @@ def candidates(tensors: Mapping[str, Info]) -> Iterator[Candidate]:
         if rank == 3:
             found = _match(name, name, "", _STACKED, tensors, stacked=True)
         elif rank == 2:
-            stem, suffix = _split(name)
+            stem, suffix = split(name)
             found = _match(name, stem, suffix, _PLAIN, tensors, stacked=False)
             if found is None and not suffix:
                 found = _match(name, name, "", _STACKED, tensors, stacked=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from portable_ffn.checkpoint._candidates import candidates
-from portable_ffn.checkpoint._consistency import incomplete, inconsistent
+from portable_ffn.checkpoint._consistency import incomplete, inconsistent, torn
 from portable_ffn.checkpoint._decide import Facts, Read, count_experts, decide
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError
@@ -36,7 +36,8 @@ def entries(store: Store, facts: Facts) -> list[Entry]:
     config = gguf_config(store.config) if "general.architecture" in store.config else store.config
     asked = [ask(found, config, known) for found in candidates(store.logical)]
     accepted = [question for question in asked if acceptable(question, store.logical)]
-    asked = [*accepted, *incomplete(asked, accepted)]
+    remains = [ask(found, config, known) for found in torn(asked, accepted, store.logical)]
+    asked = [*accepted, *incomplete(asked, accepted), *(one for one in remains if not _idle(one))]
     layered = [question for question in asked if in_a_stack(question.path)]
     # Networks outside any stack (projectors, heads) only where the file holds nothing else.
     asked = layered or asked
@@ -101,6 +102,12 @@ def _expert_number(path: str) -> int | None:
     return int(last) if last.isdigit() and head.rpartition(".")[2] == "experts" else None
 
 
+def _idle(question: Question) -> bool:
+    """Whether it is an expert past those that the config counts: LongCat's zero experts hold what nothing reads."""
+    number, count = _expert_number(question.path), question.scope.get("n_routed_experts")
+    return number is not None and isinstance(count, int) and number >= count
+
+
 def _home(one: _One) -> str:
     """The path that is counted as a layer: an expert's is that of all experts."""
     path = one.question.path
@@ -156,7 +163,7 @@ def _entry(
             )
     except CheckpointError as error:
         problem = error
-        keys = tuple(key for key in (found.W1, found.V, found.W2) if key)
+        keys = tuple(key for key in (found.W1, found.V, found.W2) if key and key in store.logical)
     tensors = tuple(dict.fromkeys(source for key in keys for source in store.sources(key)))
     return Entry(
         name=_common_path(keys),
@@ -166,7 +173,7 @@ def _entry(
         activation=read.activation.activation if read else None,
         d_model=read.d_model if read else None,
         d_ff=read.d_ff if read else None,
-        dtype=store.logical[found.W1].dtype,
+        dtype=store.logical[keys[0]].dtype,
         tensors=tensors,
         evidence=read.evidence if read else (),
         expert=one.expert,
