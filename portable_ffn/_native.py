@@ -19,7 +19,7 @@ def _numpy(*network: Any) -> Any:
     from portable_ffn._native_numpy import network as row
     from portable_ffn._native_numpy_small import whole
 
-    NATIVE["numpy"], WHOLE[np.ndarray] = row, whole
+    _enter("numpy", row, np.ndarray, whole)
     return row(*network)
 
 
@@ -29,15 +29,23 @@ def _torch(*network: Any) -> Any:
     from portable_ffn._native_torch import network as row
     from portable_ffn._native_torch_small import whole
 
-    NATIVE["torch"], WHOLE[torch.Tensor] = row, whole
+    _enter("torch", row, torch.Tensor, whole)
     return row(*network)
 
 
 def _jax(*network: Any) -> Any:
     from portable_ffn._native_jax import network as row
 
-    NATIVE["jax"] = row
+    _enter("jax", row)
     return row(*network)
+
+
+def _enter(name: str, row: Row, kind: type | None = None, whole: Row | None = None) -> None:
+    """Rows put into the tables, unless these were emptied while the rooms were imported."""
+    if name in NATIVE:
+        NATIVE[name] = row
+        if kind is not None and whole is not None:
+            WHOLE[kind] = whole
 
 
 NATIVE: dict[str, Row] = {"numpy": _numpy, "torch": _torch, "jax": _jax}

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from portable_ffn._dtype import LOW_PRECISION
 from portable_ffn._namespace import astype, namespace
-from portable_ffn._native import WHOLE
+from portable_ffn._native import NATIVE, WHOLE
 from portable_ffn._native_jax_activations import ACTIVATIONS
 from portable_ffn._rows import block_rows
 from portable_ffn._typing import Array, Namespace
@@ -44,7 +44,8 @@ def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array
         return _network(arrays, _combine(key, act), namespace(arrays[0]), dtype) if key in ACTIVATIONS else None
     splits = _splits(arrays)
     compiled = _compiled.get((key, splits)) or _compile(key, act, splits)
-    WHOLE[type(arrays[0])] = whole
+    if "jax" in NATIVE:
+        WHOLE[type(arrays[0])] = whole
     return compiled(*arrays)
 
 
@@ -87,12 +88,14 @@ def _traced(arrays: tuple[Array, ...]) -> bool:
 
 
 def _splits(arrays: tuple[Array, ...]) -> bool:
-    """Whether the rows go in blocks: many of them, on one CPU."""
-    x, W1, _, _, _, V, _ = arrays
-    if x.size <= LITTLE or not _block(x, W1, V):
+    """Whether the rows go in blocks: many of them, all on one CPU and no part of a mesh."""
+    x, W1, _, W2, _, V, _ = arrays
+    if x.size <= LITTLE or not W2.size or not _block(x, W1, V):
         return False
-    devices = set[Any]().union(*(array.devices() for array in arrays if array is not None))
-    return len(devices) == 1 and devices.pop().platform == "cpu"
+    placed = [array.sharding for array in arrays if array is not None]
+    devices = set[Any]().union(*(sharding.device_set for sharding in placed))
+    alone = all(isinstance(sharding, jax.sharding.SingleDeviceSharding) for sharding in placed)
+    return alone and len(devices) == 1 and devices.pop().platform == "cpu"
 
 
 def _block(x: Array, W1: Array, V: Array | None) -> int:

@@ -40,12 +40,12 @@ def gelu(h: Array) -> Array:
 def _gelu_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     """The derivative is the distribution function plus h times the density."""
     (h,), (dh,) = primals, tangents
-    return gelu(h), dh * (normal_cdf(h) + jnp.clip(h, -FAR, FAR) * normal_pdf(h))
+    return gelu(h), dh * (normal_cdf(h) + _near(h) * normal_pdf(h))
 
 
 def normal_pdf(h: Array) -> Array:
     """The standard normal density."""
-    near = jnp.clip(h, -FAR, FAR)
+    near = _near(h)
     return ONE_OVER_SQRT_2PI * jnp.exp(-0.5 * near * near)
 
 
@@ -63,15 +63,25 @@ def normal_cdf(h: Array) -> Array:
 normal_cdf.defjvps(lambda dh, _, h: dh * normal_pdf(h))
 
 
+def _near(h: Array) -> Array:
+    """h held to where it decides anything; by selection, which cuts what is not finite off the way back."""
+    return jnp.where(h <= -FAR, -FAR, jnp.where(h >= FAR, FAR, h))
+
+
+def relu(h: Array) -> Array:
+    """max(h, 0), of slope 0 at 0 and NaN passed on."""
+    return jnp.where(h <= 0, 0.0, h)
+
+
 def gelu_tanh(h: Array) -> Array:
     """h s(2 u), since (1 + tanh(u)) / 2 = s(2 u)."""
-    near = jnp.clip(h, -FAR, FAR)
+    near = _near(h)
     return h * jax.lax.logistic(TWICE_SQRT_2_OVER_PI * near * (1.0 + CUBIC * near * near))
 
 
 # An activation without a row goes by its own formula.
 ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
-    "relu": jax.nn.relu,
+    "relu": relu,
     "gelu": gelu,
     "gelu_tanh": gelu_tanh,
     "quick_gelu": lambda h: h * jax.lax.logistic(1.702 * h),

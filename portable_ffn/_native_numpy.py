@@ -29,13 +29,18 @@ def _network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Arra
     if combine is None:
         return None
     computing = _FLOAT64 if name == "float64" else _FLOAT32
-    cast = False
+    cast = mapped = False
     for array in arrays:
         if array is not None:
-            if type(array) is not _ndarray and type(array) is not np.memmap:
+            if type(array) is np.memmap:
+                mapped = True
+            elif type(array) is not _ndarray:
                 return None
             if array.dtype is not computing:
                 cast = True
+    if mapped:
+        # A product of two of them would be one of them, in memory.
+        arrays = tuple(None if array is None else array.view(_ndarray) for array in arrays)
     x, W1, b1, W2, b2, V, c = arrays
     if not (x.size and W1.size and W2.size):
         return None

@@ -32,13 +32,13 @@ HIDDEN_BYTES = 16 * 2**20
 
 
 def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array | None:
-    """The network of plain tensors; None for subclasses, for a user's own function or gate, and for no positions."""
+    """The network of plain tensors; None for subclasses, sparse ones, a user's own function or gate, and no positions."""
     if is_compiling():
         return _recorded(_cast(arrays, name, dtype), act, TRACED, dtype)
     requires_grad, cast = False, name in _WIDENED
     for array in arrays:
         if array is not None:
-            if type(array) is not Tensor and type(array) is not Parameter:
+            if (type(array) is not Tensor and type(array) is not Parameter) or array.layout is not torch.strided:
                 return None
             if array.requires_grad:
                 requires_grad = True

@@ -42,7 +42,7 @@ def whole(
 
     Raises ValueError where shapes don't fit.
     """
-    if is_compiling() or type(activation) is not str or activation not in _STEPS:
+    if is_compiling() or watched() or _autocast() or type(activation) is not str or activation not in _STEPS:
         return None
     dtype = x.dtype
     if dtype not in _DTYPES or not x.is_cpu or W1 is None or W2 is None:
@@ -52,12 +52,15 @@ def whole(
             return None
     check_shapes(x, W1, b1, W2, b2, V, c)
     shape = x.shape
-    if len(shape) != 2 or not 0 < shape[0] <= FEW or watched() or _autocast():
+    if len(shape) != 2 or not 0 < shape[0] <= FEW:
         return None
     recorded, in_place = _STEPS[activation]
-    g = torch.mm(x, W1) if b1 is None else torch.addmm(b1, x, W1)
-    # What autograd keeps must not be written to.
-    g = recorded(g) if g.requires_grad else in_place(g, None)
-    if V is not None:
-        g = g * (torch.mm(x, V) if c is None else torch.addmm(c, x, V))
-    return torch.mm(g, W2) if b2 is None else torch.addmm(b2, g, W2)
+    try:
+        g = torch.mm(x, W1) if b1 is None else torch.addmm(b1, x, W1)
+        # What autograd keeps must not be written to.
+        g = recorded(g) if g.requires_grad else in_place(g, None)
+        if V is not None:
+            g = g * (torch.mm(x, V) if c is None else torch.addmm(c, x, V))
+        return torch.mm(g, W2) if b2 is None else torch.addmm(b2, g, W2)
+    except RuntimeError:
+        return None  # sparse weights, of which addmm takes some and not others

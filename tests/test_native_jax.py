@@ -137,7 +137,22 @@ def test_derivatives_at_the_ends_are_the_limits(jax, name):
     slope = jax.grad(value(jax, name))
     for h, limit in ((-1e30, 0.0), (1e30, 1.0)):
         assert float(slope(jax.numpy.float64(h))) == limit
-    assert math.isnan(slope(jax.numpy.float64(math.nan))) or name == "relu"
+    with without_native():
+        generic = jax.grad(value(jax, name))
+        for h in (math.inf, -math.inf, math.nan):
+            np.testing.assert_equal(float(slope(jax.numpy.float64(h))), float(generic(jax.numpy.float64(h))))
+
+
+def test_no_columns_and_a_mesh_of_one_device_go_in_one_piece(jax, small_blocks):
+    jnp = jax.numpy
+    assert feed_forward(jnp.ones((700, 2)), jnp.ones((2, 3)), None, jnp.ones((3, 0)), None).shape == (700, 0)
+    mesh = jax.make_mesh((1,), ("rows",), axis_types=(jax.sharding.AxisType.Explicit,))
+
+    def put(array, *axes):
+        return jax.device_put(array, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)))
+
+    y = feed_forward(put(jnp.ones((700, 4)), "rows"), put(jnp.ones((4, 8))), None, put(jnp.ones((8, 4))), None)
+    np.testing.assert_array_equal(np.asarray(y), np.full((700, 4), 32.0))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -1,6 +1,8 @@
 """A small call is answered by its library's own short way: the same answers and the same errors as the long way's."""
 
 import contextlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -171,6 +173,57 @@ def test_gradients_through_the_short_way_of_pytorch(activation):
             return feed_forward(*given[:alone], leaf, *given[alone + 1 :], activation=activation)
 
         assert torch.autograd.gradcheck(through, (given[alone].clone().requires_grad_(),))
+
+
+@pytest.mark.parametrize("rows", [3, 300])
+@pytest.mark.parametrize("sparse", ["x", "W1", "W2", "V"])
+def test_sparse_tensors_of_pytorch(sparse, rows):
+    pytest.importorskip("torch")
+    warmed("torch")
+    case = network("torch", rows=rows)
+    expected = feed_forward(**case, activation="silu")
+    y = feed_forward(**case | {sparse: case[sparse].to_sparse()}, activation="silu")
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5000])
+def test_memmaps_give_plain_arrays(rows, tmp_path):
+    plain = network("numpy", rows=rows, gated=False)
+    mapped = {}
+    for name, array in plain.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        mapped[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
+    y = feed_forward(**mapped)
+    assert type(y) is np.ndarray
+    np.testing.assert_array_equal(y, feed_forward(**plain))
+
+
+def test_a_first_call_in_another_thread_does_not_fill_emptied_tables():
+    code = """
+import builtins, threading
+import numpy as np
+from portable_ffn import feed_forward
+from portable_ffn._native import NATIVE, WHOLE, without_native
+importing, go = threading.Event(), threading.Event()
+real = builtins.__import__
+def slow(name, *rest):
+    if name == "portable_ffn._native_numpy":
+        importing.set()
+        go.wait(10)
+    return real(name, *rest)
+builtins.__import__ = slow
+one = np.ones((1, 1))
+thread = threading.Thread(target=feed_forward, args=(one, one, None, one, None))
+thread.start()
+assert importing.wait(10)
+with without_native():
+    go.set()
+    thread.join()
+    assert not NATIVE and not WHOLE, (NATIVE, WHOLE)
+feed_forward(one, one, None, one, None)
+assert NATIVE.keys() == {"numpy", "torch", "jax"} and np.ndarray in WHOLE
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_other_devices_of_pytorch_are_told():
