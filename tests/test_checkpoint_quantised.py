@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from portable_ffn import checkpoint
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._save import save_tensors
 from portable_ffn.checkpoint._store import open_store
@@ -357,3 +358,24 @@ def test_dtypes_below_a_byte_are_opened_and_refused_when_read(tmp_path, name):
     for read in (store.read, store.read_logical):
         with pytest.raises(CheckpointError, match=f"{name} packs several values into a byte"):
             read("a")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bool", "complex64"])
+@pytest.mark.parametrize("name", ["mlp.down_proj.weight", "mlp.gate_proj.weight"])
+def test_a_weight_that_is_not_read_is_a_problem_when_it_is_found(tmp_path, name, dtype):
+    """One layer of three; its neighbours are as they were, and the file's data are not looked at."""
+    shapes = {"gate_proj": (6, 4), "up_proj": (6, 4), "down_proj": (4, 6)}
+    tensors = {
+        f"model.layers.{n}.mlp.{part}.weight": np.ones(shape, np.float32)
+        for n in range(3)
+        for part, shape in shapes.items()
+    }
+    tensors[f"model.layers.1.{name}"] = tensors[f"model.layers.1.{name}"].astype(dtype)
+    save_tensors(tmp_path / "model.safetensors", tensors)
+    (tmp_path / "config.json").write_text('{"model_type": "llama", "hidden_act": "silu"}')
+    whole, lost, other = checkpoint.find(tmp_path)
+    assert whole.problem is None
+    assert other.problem is None
+    assert name in str(lost.problem)
+    with pytest.raises(CheckpointError, match="integer" if dtype == "int8" else dtype):
+        checkpoint.load(tmp_path, 1)

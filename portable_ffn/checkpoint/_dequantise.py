@@ -19,13 +19,20 @@ def dequantise(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
     """The float32 values of a logical tensor, or CheckpointError that names its format."""
     decoder = _DECODERS.get(recipe.format)
     if decoder is None:
-        raise CheckpointError(
-            f"{name!r} is quantised as {recipe.format} ({', '.join(recipe.sources)}), which is not read; "
-            "dequantise the model with the tool that quantised it, and save it as safetensors"
-        )
+        raise CheckpointError(refusal(name, recipe))
     # An overflow to inf or a NaN code is a value of the checkpoint, no fault of the reading.
     with np.errstate(all="ignore"):
         return decoder(name, recipe, arrays)
+
+
+def refusal(name: str, recipe: Recipe) -> str:
+    """What is said of a format that is not read; empty for one that is."""
+    if recipe.format in _DECODERS:
+        return ""
+    return (
+        f"{name!r} is quantised as {recipe.format} ({', '.join(recipe.sources)}), which is not read; "
+        "dequantise the model with the tool that quantised it, and save it as safetensors"
+    )
 
 
 def _fp8(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:

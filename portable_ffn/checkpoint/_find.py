@@ -1,31 +1,22 @@
 """From a store to its entries: every candidate named, numbered, decided, and in the order of the layers."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from portable_ffn.checkpoint._candidates import candidates
 from portable_ffn.checkpoint._consistency import incomplete, inconsistent, torn
-from portable_ffn.checkpoint._decide import Facts, Read, count_experts, decide
+from portable_ffn.checkpoint._decide import Facts, Read, decide
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._gguf_config import gguf_config
-from portable_ffn.checkpoint._inside import adapters, unexplained
+from portable_ffn.checkpoint._inside import unexplained
+from portable_ffn.checkpoint._numbering import One, idle, layers_of, variants
 from portable_ffn.checkpoint._own import is_own, read_own
 from portable_ffn.checkpoint._placement import Placement, placement
-from portable_ffn.checkpoint._places import in_a_stack, layer_numbers, natural, shape, stack_of
+from portable_ffn.checkpoint._places import in_a_stack, natural, stack_of
 from portable_ffn.checkpoint._question import Question, Said, acceptable, ask
-from portable_ffn.checkpoint._store import Store, TensorInfo
-
-
-class _One(NamedTuple):
-    """A network to be: a candidate, which slice of its stacks, which low-rank addition, and which expert it is."""
-
-    question: Question
-    slice: int | None = None
-    adapter: int | None = None
-    expert: int | None = None
+from portable_ffn.checkpoint._store import Store
 
 
 def entries(store: Store, facts: Facts) -> list[Entry]:
@@ -37,14 +28,14 @@ def entries(store: Store, facts: Facts) -> list[Entry]:
     asked = [ask(found, config, known) for found in candidates(store.logical)]
     accepted = [question for question in asked if acceptable(question, store.logical)]
     remains = [ask(found, config, known) for found in torn(asked, accepted, store.logical)]
-    asked = [*accepted, *incomplete(asked, accepted), *(one for one in remains if not _idle(one))]
+    asked = [*accepted, *incomplete(asked, accepted), *(one for one in remains if not idle(one))]
     layered = [question for question in asked if in_a_stack(question.path)]
     # Networks outside any stack (projectors, heads) only where the file holds nothing else.
     asked = layered or asked
     names = sorted(store.logical)
     odd = inconsistent(asked, store.logical)
-    ones = [one for question in asked for one in _variants(question, store.logical, names)]
-    layers = _layers(ones)
+    ones = [one for question in asked for one in variants(question, store.logical, names)]
+    layers = layers_of(ones)
     made = [_entry(one, layer, store, names, facts, odd) for one, layer in zip(ones, layers, strict=True)]
     return _unique(sorted(made, key=_order))
 
@@ -78,65 +69,8 @@ def _own(store: Store, facts: Facts) -> Entry:
     )
 
 
-def _variants(question: Question, tensors: Mapping[str, TensorInfo], names: Sequence[str]) -> list[_One]:
-    """The networks of one candidate: one, or each expert of a stack, or each use of a shared block."""
-    lora = question.family.lora
-    if lora is not None:
-        used = adapters(f"{question.found.parent}.{lora}", names)
-        if used:
-            return [_One(question, adapter=adapter) for adapter in used]
-    try:
-        count = count_experts(question, tensors)
-    except CheckpointError:
-        count = None
-    if count is None:
-        return [_One(question, expert=_expert_number(question.path))]
-    shared = any(part.startswith("share") for part in question.path.split("."))
-    return [_One(question, index, expert=None if shared else index) for index in range(count)]
-
-
-def _expert_number(path: str) -> int | None:
-    """N of experts.N or experts.expert_N at a path's end."""
-    head, _, last = path.rpartition(".")
-    last = last.removeprefix("expert_")
-    return int(last) if last.isdigit() and head.rpartition(".")[2] == "experts" else None
-
-
-def _idle(question: Question) -> bool:
-    """Whether it is an expert past those that the config counts: LongCat's zero experts hold what nothing reads."""
-    number, count = _expert_number(question.path), question.scope.get("n_routed_experts")
-    return number is not None and isinstance(count, int) and number >= count
-
-
-def _home(one: _One) -> str:
-    """The path that is counted as a layer: an expert's is that of all experts."""
-    path = one.question.path
-    if one.expert is not None and not one.question.found.stacked:
-        path = path.rpartition(".")[0]
-    return path
-
-
-def _layers(ones: Sequence[_One]) -> list[int]:
-    """The layer's number of each."""
-    groups: dict[str, list[int]] = defaultdict(list)
-    homes = [_home(one) for one in ones]
-    for i, home in enumerate(homes):
-        groups[shape(home)].append(i)
-    found = [0] * len(ones)
-    for members in groups.values():
-        for i, layer in zip(members, layer_numbers([homes[i] for i in members]), strict=True):
-            found[i] = layer
-    for i, one in enumerate(ones):
-        if one.adapter is not None:
-            # A shared block keeps an addition for each layer that uses it, in the order of these layers.
-            uses = one.question.scope.get("hybrid_layer_ids")
-            use = uses[one.adapter] if isinstance(uses, list) and one.adapter < len(uses) else one.adapter
-            found[i] = use if isinstance(use, int) else one.adapter
-    return found
-
-
 def _entry(
-    one: _One,
+    one: One,
     layer: int,
     store: Store,
     names: Sequence[str],
@@ -161,6 +95,8 @@ def _entry(
                 f"{found.parent} must hold a plain network to be understood, and it also holds {', '.join(left[:3])}"
                 f"{' ...' if len(left) > 3 else ''}, whose part in it is not known"
             )
+        for key in keys:
+            store.check_readable(key)
     except CheckpointError as error:
         problem = error
         keys = tuple(key for key in (found.W1, found.V, found.W2) if key and key in store.logical)
@@ -203,7 +139,7 @@ def _common_path(keys: Sequence[str]) -> str:
     return ".".join(common if len(keys) > 1 else common[:-1])
 
 
-def _mark(one: _One) -> str:
+def _mark(one: One) -> str:
     """What tells a network from another of the same path: its number, or the name of its first matrix."""
     if one.adapter is not None:
         return str(one.adapter)

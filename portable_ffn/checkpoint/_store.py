@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from portable_ffn._dtype import REAL_FLOATING
 from portable_ffn.checkpoint._contents import Contents, read_contents
-from portable_ffn.checkpoint._dequantise import dequantise
+from portable_ffn.checkpoint._dequantise import dequantise, refusal
 from portable_ffn.checkpoint._directory import find_files, read_config, read_index
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files import TensorInfo, is_directory
@@ -108,6 +109,19 @@ class Store:
         row = range(experts)[row]
         one = [a[row : row + 1] if a.ndim and len(a) == experts else a for a in arrays]
         return np.asarray(dequantise(name, recipe, one)[0])
+
+    def check_readable(self, name: str) -> None:
+        """CheckpointError where the header says that `read_logical` would find no real floating numbers."""
+        name = self._aliases.get(name, name)
+        recipe, dtype = self._recipes.get(name), self._logical[name].dtype
+        if recipe is not None:
+            if told := refusal(name, recipe):
+                raise CheckpointError(told)
+        elif dtype not in REAL_FLOATING:
+            raise CheckpointError(
+                f"{name!r} must hold {', '.join(REAL_FLOATING)} to be read as a weight, and is {dtype}; "
+                "save the model in one of those"
+            )
 
     def sources(self, name: str) -> tuple[str, ...]:
         """The names on disk that a logical tensor is read from; KeyError if there is no such tensor."""
