@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from portable_ffn._dtype import is_real_floating
+from portable_ffn._dtype import REAL_FLOATING, dtype_name, is_real_floating
 from portable_ffn._namespace import library
 from portable_ffn._typing import Array, DType
 from portable_ffn._weights import Weights
@@ -45,11 +45,18 @@ def init_weights(
     Raises
     ------
     ValueError
-        For a negative width.
+        For a negative width or seed.
     TypeError
-        For a width that is no integer, or a dtype that the library cannot hold.
+        For a width or seed that is no integer, a dtype that is not real floating or that the library cannot hold, a
+        `like` that is no array.
     """
     d_model, d_ff = widths(d_model, d_ff, gated)
+    seed = _width("seed", seed)
+    if dtype is not None and not is_real_floating(dtype):
+        raise TypeError(f"dtype must be one of {', '.join(REAL_FLOATING)}, got {dtype_name(dtype)}")
+    if like is not None and dtype is None:
+        one = library(like, "like")
+        dtype = None if is_real_floating(like.dtype) else one.default_float()
     import numpy as np  # the package itself loads no array library
 
     random = np.random.Generator(np.random.PCG64(seed))
@@ -66,8 +73,6 @@ def init_weights(
         V=uniform(d_model, d_model, d_ff) if gated else None,
         c=uniform(d_model, d_ff) if gated and bias else None,
     )
-    if like is not None and dtype is None and not is_real_floating(like.dtype):
-        dtype = library(like, "like").default_float()
     return weights.to(like=like, dtype=dtype)
 
 
@@ -80,7 +85,7 @@ def widths(d_model: int, d_ff: int | None, gated: bool) -> tuple[int, int]:
 
 
 def _width(name: str, value: Any) -> int:
-    """A width as an int."""
+    """A number of zero or more as an int."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
     if value < 0:

@@ -7,6 +7,7 @@ from typing import Any
 
 from portable_ffn._dtype import COMPUTABLE, LOW_PRECISION, REAL_FLOATING, dtype_name, refuse_dtype, widest
 from portable_ffn._library import kind_of, library_of, not_an_array
+from portable_ffn._transfer_cast import ml_dtypes
 from portable_ffn._typing import Array, DType, Namespace
 
 
@@ -73,10 +74,9 @@ class Library:
     def dtype(self, name: str) -> DType:
         """The library's own object for a dtype's name; TypeError where it has none."""
         if self.name in ("numpy", "dask") and name == "bfloat16":
-            import ml_dtypes
             import numpy as np
 
-            return np.dtype(ml_dtypes.bfloat16)
+            return np.dtype(ml_dtypes().bfloat16)
         found = getattr(self.xp, name, None)
         if found is None:
             raise TypeError(f"dtype must be one that {self.name} has, got {name}; {self.name} has no {name}")

@@ -32,7 +32,7 @@ HIDDEN_BYTES = 16 * 2**20
 
 
 def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array | None:
-    """The network of plain tensors; None for subclasses, sparse ones, a user's own function or gate, and no positions."""
+    """The network of plain dense tensors; None for all others, a user's own function or gate, and no positions."""
     if is_compiling():
         return _recorded(_cast(arrays, name, dtype), act, TRACED, dtype)
     requires_grad, cast = False, name in _WIDENED

@@ -51,7 +51,7 @@ def resolve(activation: Activation, gated: bool) -> Named | Custom | Combining:
         if not gated:
             raise ValueError(
                 f"activation must be a function of one array where V is None, got the gate {kind_of(activation)}; "
-                "pass V, the weights of the linear branch",
+                "pass V, the weights of the linear branch (a module: gated=True)",
             )
         return Combining(activation)
     if callable(activation):
@@ -63,7 +63,7 @@ def resolve(activation: Activation, gated: bool) -> Named | Custom | Combining:
 
 def _unknown(name: str) -> ValueError:
     """The error for a name that is not in the table: all names, and the nearest."""
-    near = get_close_matches(name, ACTIVATIONS, n=1, cutoff=0.4)
+    near = get_close_matches(name.lower(), ACTIVATIONS, n=1, cutoff=0.4)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {name!r}{hint}")
 

@@ -5,8 +5,10 @@ from typing import Literal
 
 from portable_ffn._dtype import dtype_name, widest
 from portable_ffn._feed_forward import feed_forward
+from portable_ffn._library import library_of, not_an_array
 from portable_ffn._namespace import astype, library
 from portable_ffn._typing import Activation, Array
+from portable_ffn._validate import shape_of
 
 
 def sublayer(
@@ -39,9 +41,10 @@ def sublayer(
     Raises
     ------
     TypeError
-        For a norm that can't be called, and as `feed_forward` does.
+        For a norm that can't be called, weights that are one array, and as `feed_forward` does.
     ValueError
-        For a network whose output is not of x's width, an unknown order, and as `feed_forward` does.
+        For a network whose output is not of x's width, a norm that changes the shape, an unknown order, and as
+        `feed_forward` does.
 
     References
     ----------
@@ -51,6 +54,8 @@ def sublayer(
         raise ValueError(f'order must be "post" or "pre", got {order!r}')
     if not callable(norm):
         raise TypeError(f"norm must be a callable on one array, got {type(norm).__name__}; pass a function of x")
+    if hasattr(weights, "shape"):
+        raise TypeError("weights must be Weights, or a sequence of W1, b1, W2, b2 and, gated, V, c; got one array")
     W1: Array = weights[0]
     W2: Array = weights[2]
     if getattr(W1, "ndim", 0) == 2 and getattr(W2, "ndim", 0) == 2 and W2.shape[1] != W1.shape[0]:
@@ -59,8 +64,21 @@ def sublayer(
             "call feed_forward for a projection",
         )
     if order == "pre":
-        return _add(x, feed_forward(norm(x), *weights, activation=activation))
-    return norm(_add(x, feed_forward(x, *weights, activation=activation)))
+        return _add(x, feed_forward(_normed(norm, x), *weights, activation=activation))
+    return _normed(norm, _add(x, feed_forward(x, *weights, activation=activation)))
+
+
+def _normed(norm: Callable[[Array], Array], x: Array) -> Array:
+    """norm(x), which has the shape of x."""
+    y = norm(x)
+    if library_of(y) is None:
+        raise not_an_array("what norm returns", y)
+    before, after = shape_of(x), shape_of(y)
+    # None is a length that a lazy array doesn't know yet.
+    known = [n if None in (n, m) else m for n, m in zip(before, after, strict=False)]
+    if len(before) != len(after) or known != list(before):
+        raise ValueError(f"norm must return the shape of its argument, {before}, got {after}")
+    return y
 
 
 def _add(x: Array, y: Array) -> Array:

@@ -10,7 +10,7 @@ def not_held(library: str, name: str) -> TypeError:
     x64 = " or set jax_enable_x64" if library == "jax" and name.endswith("64") else ""
     return TypeError(
         f"dtype must be one that {library} holds as configured, got {name}; "
-        f"ask for another of {', '.join(REAL_FLOATING)}{x64}",
+        f"ask for another of {', '.join(other for other in REAL_FLOATING if other != name)}{x64}",
     )
 
 
@@ -20,6 +20,20 @@ def own_dtype(namespace: Any, library: str, name: str) -> Any:
     if found is None:
         raise not_held(library, name)
     return found
+
+
+def ml_dtypes() -> Any:
+    """The package that gives NumPy its bfloat16."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise TypeError("dtype must be one that numpy holds, got bfloat16; pip install ml_dtypes for it") from None
+    return ml_dtypes
+
+
+def _no_device(library: str, device: Any) -> ValueError:
+    """The error for a device that a library doesn't know or has none of."""
+    return ValueError(f"device must be one that {library} has here, such as cpu, got {device!r}")
 
 
 def _only_cpu(library: str, device: Any) -> None:
@@ -35,9 +49,7 @@ def numpy_dtype(name: str) -> Any:
     try:
         return np.dtype(name)
     except TypeError:
-        import ml_dtypes
-
-        return np.dtype(own_dtype(ml_dtypes, "numpy", name))
+        return np.dtype(own_dtype(ml_dtypes(), "numpy", name))
 
 
 def cast_numpy(array: Any, name: str, device: Any) -> Any:
@@ -53,7 +65,22 @@ def cast_torch(array: Any, name: str, device: Any) -> Any:
     """PyTorch, differentiable."""
     import torch
 
+    if isinstance(device, str):
+        _check_torch_has(device)
     return array.to(device=device, dtype=own_dtype(torch, "torch", name))
+
+
+def _check_torch_has(device: str) -> None:
+    """Raise ValueError for a device that PyTorch doesn't know or has none of."""
+    import torch
+
+    try:
+        kind = torch.device(device).type
+        found = getattr(getattr(torch, kind, None), "is_available", lambda: True)()
+    except RuntimeError:
+        found = False
+    if not found:
+        raise _no_device("torch", device)
 
 
 def cast_jax(array: Any, name: str, device: Any) -> Any:
@@ -65,7 +92,12 @@ def cast_jax(array: Any, name: str, device: Any) -> Any:
     array = jax.numpy.asarray(array, dtype=dtype)
     if device is None or (not isinstance(array, jax.core.Tracer) and array.devices() == {device}):
         return array
-    return jax.device_put(array, jax.devices(device)[0] if isinstance(device, str) else device)
+    if isinstance(device, str):
+        try:
+            device = jax.devices(device)[0]
+        except RuntimeError:
+            raise _no_device("jax", device) from None
+    return jax.device_put(array, device)
 
 
 def check_jax_holds(name: str) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import portable_ffn.adapters
-from portable_ffn import ClippedGate, Weights, init_weights, oracle
+from portable_ffn import ClippedGate, Weights, checkpoint, init_weights, oracle
 from portable_ffn._library import library_of
 from portable_ffn.testing import assert_agrees
 
@@ -124,6 +124,17 @@ def test_every_adapter_has_a_row():
     folder = Path(portable_ffn.adapters.__file__).parent
     there = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
     assert there - GRAPHS == set(ADAPTERS), "give the adapter a row in ADAPTERS"
+
+
+@every_adapter
+def test_what_is_no_weights_is_refused(adapter, tmp_path):
+    weights = init_weights(4, 8, dtype="float32")
+    path = tmp_path / "layer.safetensors"
+    checkpoint.save(path, weights, activation="silu")
+    with pytest.raises(TypeError, match=r"got Network; pass its \.weights, and its activation"):
+        adapter.of(checkpoint.load(path))
+    with pytest.raises(TypeError, match="weights must be Weights, got dict"):
+        adapter.of({"W1": weights.W1})
 
 
 @pytest.mark.parametrize("framework", [*ADAPTERS])

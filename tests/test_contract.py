@@ -382,6 +382,24 @@ def test_a_number_is_a_number(value):
             call()
 
 
+def test_new_weights_that_cannot_be():
+    for arguments, match in (
+        ({"dtype": "int32"}, "dtype must be one of bfloat16, float16, float32, float64, got int32"),
+        ({"dtype": np.complex64}, "got complex64"),
+        ({"like": "torch"}, "like must be an array"),
+        ({"seed": 1.5}, "seed must be an integer"),
+    ):
+        with pytest.raises(TypeError, match=match):
+            init_weights(4, **arguments)
+    with pytest.raises(ValueError, match="seed must be zero or more, got -1"):
+        init_weights(4, seed=-1)
+
+
+def test_an_activation_in_capitals_is_guessed():
+    with pytest.raises(ValueError, match="did you mean 'gelu'"):
+        feed_forward(X, *W, activation="GELU")
+
+
 def test_clamps_to_the_digit():
     gate = ClippedGate(7.0)
     g, u = np.asarray([-9.0, 10.0]), np.asarray([-9.0, 1.0])

@@ -86,6 +86,17 @@ def test_errors(function):
         function(X, [1.0] * 6)
 
 
+@pytest.mark.parametrize("order", ["post", "pre"])
+def test_what_goes_round_the_network_is_checked(order):
+    weights = init_weights(6, 8)
+    with pytest.raises(ValueError, match=r"norm must return the shape of its argument, \(3, 6\), got \(3, 4\)"):
+        sublayer(np.ones((3, 6)), weights, lambda z: z[:, :4], order=order)
+    with pytest.raises(TypeError, match="what norm returns must be an array"):
+        sublayer(np.ones((3, 6)), weights, lambda z: None, order=order)
+    with pytest.raises(TypeError, match="weights must be Weights, or a sequence of W1"):
+        sublayer(np.ones((3, 6)), weights.W1, lambda z: z, order=order)
+
+
 @every_backend
 @pytest.mark.parametrize("order", ["post", "pre"])
 def test_sublayer(backend, order):

@@ -249,6 +249,17 @@ def test_devices(require_module):
     assert far.to(device=strict.Device("device1")).W1.device == strict.Device("device1")
 
 
+@pytest.mark.parametrize(
+    ("library", "device"),
+    [("torch", "xpu:99"), ("torch", "nowhere"), ("jax", "tpu"), ("jax", "nowhere")],
+)
+def test_a_device_that_is_not_there(require_module, library, device):
+    module = require_module(library)
+    like = (module.numpy if library == "jax" else module).zeros(1)
+    with pytest.raises(ValueError, match=f"device must be one that .* has here, such as cpu, got '{device}'"):
+        init_weights(2, 3).to(like=like, device=device)
+
+
 # --- a target that narrows -----------------------------------------------------------------------------------------
 
 NARROW = """

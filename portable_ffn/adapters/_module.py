@@ -31,7 +31,12 @@ def shapes(d_model: int, d_ff: int | None, gated: bool, bias: bool) -> Weights:
 
 
 def check_weights(weights: Weights) -> None:
-    """Raise ValueError unless the shapes of the weights are those of a network."""
+    """Raise TypeError for what is no Weights, ValueError unless the shapes are those of a network."""
+    if isinstance(getattr(weights, "weights", None), Weights):
+        kind = type(weights).__name__
+        raise TypeError(f"weights must be Weights, got {kind}; pass its .weights, and its activation as activation=")
+    if not hasattr(weights, "W1"):
+        raise TypeError(f"weights must be Weights, got {type(weights).__name__}; make one by Weights(W1, b1, W2, b2)")
     x = SimpleNamespace(shape=tuple(weights.W1.shape)[:1])
     check_shapes(x, *weights)
 
