@@ -272,3 +272,15 @@ def test_the_real_model():
         assert error(entry.load(like=x)(x), data[f"layers.{n}.y64"]) < ROUNDING
         assert error(entry.load_sublayer(like=x)(x), data[f"layers.{n}.sublayer64"]) < ROUNDING
         assert error(entry.load()(data[f"layers.{n}.x"]), data[f"layers.{n}.y64"]) < 1e-5
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda path: path.name)
+def test_no_layer_is_missing(folder):
+    """Each of these holds all of its model: of hybrids and shared blocks too, nothing may be said to be lost."""
+    from portable_ffn.checkpoint._decide import Facts
+    from portable_ffn.checkpoint._find import entries
+    from portable_ffn.checkpoint._missing import missing_layers
+    from portable_ffn.checkpoint._store import open_store
+
+    store = open_store(folder)
+    assert missing_layers(entries(store, Facts()), store) == []

@@ -170,3 +170,106 @@ def test_a_file_and_an_index_too(model, capsys):
         # Without a config nothing says how many experts are chosen, and the grounds are others.
         for row, other in zip(told["rows"], sharded["rows"], strict=True):
             assert other == row | {"evidence": other["evidence"], "flops": other["flops"]}
+
+
+def llama(folder: Path, layers: tuple[int, ...], edit: Any = None, **config: Any) -> Path:
+    """A LLaMA that holds these layers."""
+    rng = np.random.default_rng(0)
+    shapes = {name: shape for n in layers for name, shape in gated(f"model.layers.{n}.mlp").items()}
+    tensors = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    if edit is not None:
+        edit(tensors)
+    folder.mkdir(exist_ok=True)
+    save_file(tensors, folder / "model.safetensors")
+    said = {"model_type": "llama", "hidden_act": "silu", "hidden_size": D, "intermediate_size": F}
+    (folder / "config.json").write_text(json.dumps({**said, **config}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("layers", "count", "lost"),
+    [((0, 1, 2), 5, "5 layers as num_hidden_layers in the config says, and layers 3, 4 are not in the file"),
+     ((0, 2), 3, "layer 1 is not in the file"),
+     ((0, 1, 2), 3, None),
+     ((1, 2, 3), 3, None),
+     ((0, 1, 2), 2, None)],
+)  # fmt: skip
+def test_layers_that_the_config_counts_and_the_file_lacks(tmp_path, capsys, layers, count, lost):
+    """Numbers from 1, and layers past the count (of the prediction of further tokens), are nobody's loss."""
+    path = str(llama(tmp_path, layers, num_hidden_layers=count))
+    status, told = document(capsys, path)
+    assert status == 0
+    assert len(told["warnings"]) == (lost is not None)
+    main(["inspect", path])
+    out = capsys.readouterr().out
+    assert (lost in out) if lost else ("warning" not in out)
+
+
+def test_a_layer_without_a_network_and_a_shared_one_are_not_lost(tmp_path, capsys):
+    """A hybrid's other layers hold something else; a block that is gone through again is there once."""
+
+    def mamba(tensors):
+        tensors["model.layers.1.mixer.in_proj.weight"] = np.ones((D, D), np.float32)
+
+    assert document(capsys, str(llama(tmp_path, (0, 2), mamba, num_hidden_layers=3)))[1]["warnings"] == []
+    path = llama(tmp_path, (0, 1), num_hidden_layers=4, n_recurrent_loops=2)
+    assert document(capsys, str(path))[1]["warnings"] == []
+
+
+@pytest.mark.parametrize("asked", [["--layer", "77"], ["--stack", "foo"], ["--layer", "1", "--stack", "vision"]])
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_a_layer_that_is_not_there(model, capsys, asked, as_json):
+    assert main(["inspect", str(model), *asked, *as_json]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert " ".join(asked[:2]) in err
+    assert "stack main (layers 0-3)" in err
+
+
+def test_not_finite_weights_are_told(tmp_path, capsys):
+    def spoil(tensors):
+        tensors["model.layers.1.mlp.up_proj.weight"][3, 3] = np.nan
+        tensors["model.layers.1.mlp.down_proj.weight"][0, 0] = np.inf
+
+    path = str(llama(tmp_path, (0, 1), spoil))
+    _, told = document(capsys, path, "--stats")
+    whole, bad = told["statistics"]
+    assert whole["not_finite"] == []
+    assert whole["active"] > 0
+    assert (bad["not_finite"], bad["active"], bad["memories"]) == (["W2", "V"], None, [])
+    main(["inspect", path, "--stats"])
+    out = capsys.readouterr().out
+    assert "model.layers.1.mlp: W2, V hold NaN or infinite numbers" in out
+    assert "0.0% of the hidden units active" not in out
+
+
+@pytest.mark.parametrize("tokens", ["0", "-1", "two"])
+def test_statistics_need_a_token(model, capsys, tokens):
+    with pytest.raises(SystemExit) as ended:
+        main(["inspect", str(model), "--stats", f"--tokens={tokens}"])
+    assert ended.value.code == 2
+    assert "one or more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("x", [np.zeros((0, D)), np.full((2, D), np.nan)])
+def test_an_input_of_which_nothing_can_be_counted(model, capsys, tmp_path, x):
+    np.save(tmp_path / "x.npy", x)
+    assert main(["inspect", str(model), "--stats", "--input", str(tmp_path / "x.npy")]) == 2
+    assert "one token or more, of finite numbers" in capsys.readouterr().err
+
+
+def test_no_layer_is_said_only_where_there_is_none(tmp_path, capsys):
+    """All layers are found and none understood: the names are known, and it is the order that isn't."""
+
+    def fuse(tensors):
+        names = [f"model.layers.0.mlp.{part}_proj.weight" for part in ("gate", "up")]
+        tensors["model.layers.0.mlp.gate_up_proj.weight"] = np.concatenate([tensors.pop(name) for name in names])
+
+    assert main(["inspect", str(llama(tmp_path / "a", (0,), fuse, model_type="not_known"))]) == 1
+    out = capsys.readouterr().out
+    assert "not understood" in out
+    assert "names that are known" not in out
+    (tmp_path / "b").mkdir()
+    save_file({"embedding.weight": np.ones((3, 4), np.float32)}, tmp_path / "b" / "model.safetensors")
+    assert main(["inspect", str(tmp_path / "b")]) == 0
+    assert "no feed-forward layer under names that are known" in capsys.readouterr().out

@@ -67,11 +67,16 @@ def ask(found: Candidate, config: Mapping[str, Any], known: dict[str, Said]) -> 
     return Question(found, said, path, _among_experts(found, parts))
 
 
-def _said(path: str, config: Mapping[str, Any]) -> Said:
-    """What the config says of a path."""
+def scope_at(config: Mapping[str, Any], path: str) -> Scope:
+    """The configs that speak for a path, as its family has it."""
     root = Scope((config,), ())
     outer = otherwise(root, path)
-    scope = root if outer.root else scope_of(config, path, outer.words)
+    return root if outer.root else scope_of(config, path, outer.words)
+
+
+def _said(path: str, config: Mapping[str, Any]) -> Said:
+    """What the config says of a path."""
+    scope = scope_at(config, path)
     # The innermost model type is the layer's own; those round it may be frames that take any model in.
     surveyed = bool(scope.model_types) and scope.model_types[0] in SURVEYED
     return Said(scope, otherwise(scope, path), surveyed, named_activations(scope, path))

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._store import Store
@@ -25,12 +25,23 @@ _HEADINGS = (
 _SHOWN = 20
 
 
+class Told(NamedTuple):
+    """A layer with its statistics, and the weights of it that are not all finite, for which there are none."""
+
+    entry: Entry
+    statistics: Statistics | None
+    bad: tuple[str, ...] = ()
+
+
 def print_layers(
     store: Store,
     table: Sequence[Row],
     total: int,
     unread: Sequence[dict[str, Any]],
-    stats: Sequence[tuple[Entry, Statistics]],
+    warnings: Sequence[str],
+    stats: Sequence[Told],
+    *,
+    any_found: bool,
 ) -> None:
     """Everything, for a reader."""
     model = store.config.get("model_type")
@@ -40,8 +51,10 @@ def print_layers(
         print("grounds")
         for row in table:
             print(f"  {row.stack} {row.form} ({row.names[0]}): {'; '.join(row.evidence)}")
-    else:
+    elif not any_found:
         print("no feed-forward layer under names that are known")
+    for warning in warnings:
+        print(f"warning: {warning}")
     if unread:
         print("not understood")
         for item in unread[:_SHOWN]:
@@ -49,7 +62,11 @@ def print_layers(
             print(f"  {item['where']}{more}: {item['why']}")
         if len(unread) > _SHOWN:
             print(f"  ... and {len(unread) - _SHOWN} more kinds")
-    for entry, one in stats:
+    for entry, one, bad in stats:
+        if one is None:
+            held = "holds" if len(bad) == 1 else "hold"
+            print(f"{entry.name}: {', '.join(bad)} {held} NaN or infinite numbers, so nothing is counted")
+            continue
         print(
             f"{entry.name}: {one.active:.1%} of the hidden units active for a token ({one.zero:.1%} zero), over "
             f"{one.tokens} tokens; the strongest memories"

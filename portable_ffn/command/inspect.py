@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,11 +14,13 @@ from portable_ffn.checkpoint import CheckpointError
 from portable_ffn.checkpoint._decide import Facts
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._find import entries as find_entries
+from portable_ffn.checkpoint._missing import missing_layers
+from portable_ffn.checkpoint._network import Network
 from portable_ffn.checkpoint._spellings import fact
 from portable_ffn.checkpoint._store import Store, open_store
 from portable_ffn.command import CannotRun
-from portable_ffn.command._layers import Row, not_understood, rows, told, total_parameters
-from portable_ffn.command._layers_table import print_layers
+from portable_ffn.command._layers import Row, not_understood, numbers, rows, told, total_parameters
+from portable_ffn.command._layers_table import Told, print_layers
 from portable_ffn.command._memories import Statistics, statistics
 
 
@@ -41,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="load the layers and say how many of their hidden units are active, and which memories are the strongest",
     )
     parser.add_argument("--input", metavar="X", help="x for --stats, (..., d_model), an .npy file; else random")
-    parser.add_argument("--tokens", type=int, default=64, help="how many random tokens (64)")
+    parser.add_argument("--tokens", type=_positive, default=64, help="how many random tokens (64)")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the random tokens (0)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -54,23 +57,43 @@ def run(args: argparse.Namespace) -> int:
         found = find_entries(store, Facts(activation, args.gate, args.layout))
     except (CheckpointError, OSError, ValueError) as error:
         raise CannotRun(str(error)) from None
-    unread = not_understood(found, store)
-    found = [entry for entry in found if args.layer in (None, entry.layer) and args.stack in (None, entry.stack)]
+    unread, warnings = not_understood(found, store), missing_layers(found, store)
+    found = _asked_for(found, args)
     total = total_parameters(store)
     table = rows(found, total)
     stats = _statistics(found, args) if args.stats else []
     if args.json:
-        json.dump(_document(store, found, table, total, unread, stats), sys.stdout, indent=1)
+        json.dump(_document(store, found, table, total, unread, warnings, stats), sys.stdout, indent=1)
         print()
     else:
-        print_layers(store, table, total, unread, stats)
+        print_layers(store, table, total, unread, warnings, stats, any_found=bool(found))
     return 1 if any(entry.problem is not None for entry in found) else 0
 
 
-def _statistics(found: Sequence[Entry], args: argparse.Namespace) -> list[tuple[Entry, Statistics]]:
-    """The statistics of every layer that can be loaded."""
+def _asked_for(found: Sequence[Entry], args: argparse.Namespace) -> list[Entry]:
+    """The layers that --layer and --stack choose; CannotRun that names those there are where they choose none."""
+    chosen = [entry for entry in found if args.layer in (None, entry.layer) and args.stack in (None, entry.stack)]
+    if found and not chosen:
+        stacks = {stack: sorted({e.layer for e in found if e.stack == stack}) for stack in {e.stack: 0 for e in found}}
+        given = [f"--{name} {value}" for name in ("layer", "stack") if (value := getattr(args, name)) is not None]
+        raise CannotRun(
+            f"{' and '.join(given)} must choose a layer of {args.path}, and there is no such one; it has "
+            + ", ".join(f"stack {stack} (layers {numbers(layers)})" for stack, layers in stacks.items())
+        )
+    return chosen
+
+
+def _positive(word: str) -> int:
+    """A whole number, one or more."""
+    if not word.isdecimal() or int(word) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number, one or more, got {word!r}")
+    return int(word)
+
+
+def _statistics(found: Sequence[Entry], args: argparse.Namespace) -> list[Told]:
+    """The statistics of every layer that can be loaded; empty ones where its weights are not all finite."""
     given = _input(args.input)
-    done = []
+    done: list[Told] = []
     for entry in found:
         if entry.problem is not None or entry.d_model is None:
             continue
@@ -84,10 +107,21 @@ def _statistics(found: Sequence[Entry], args: argparse.Namespace) -> list[tuple[
             )
         print(f"{entry.name} ...", file=sys.stderr)
         try:
-            done.append((entry, statistics(entry.load(like=x), x)))
+            network = entry.load(like=x)
+            bad = _not_finite(network)
+            # One such weight spoils its unit, and with it the largest of every token: nothing counted would be true.
+            done.append(Told(entry, None if bad else statistics(network, x), bad))
         except CheckpointError as error:
             raise CannotRun(str(error)) from None
     return done
+
+
+def _not_finite(network: Network) -> tuple[str, ...]:
+    """The arrays that hold NaN or infinite numbers, of those that the hidden units and their values are made of."""
+    arrays = network.weights._asdict()
+    if network.before is not None:
+        arrays |= {"gamma": network.before.gamma, "beta": network.before.beta}
+    return tuple(name for name, array in arrays.items() if array is not None and not np.isfinite(array).all())
 
 
 def _input(path: str | None) -> np.ndarray[Any, Any] | None:
@@ -100,6 +134,8 @@ def _input(path: str | None) -> np.ndarray[Any, Any] | None:
         raise CannotRun(f"{path}: can't be read as an .npy file; {error}") from None
     if not isinstance(x, np.ndarray) or x.dtype.kind not in "fiub" or x.ndim == 0:
         raise CannotRun(f"{path}: must hold one array of real numbers, (..., d_model)")
+    if math.prod(x.shape[:-1]) == 0 or not np.isfinite(x).all():
+        raise CannotRun(f"{path}: must hold one token or more, of finite numbers, for anything to be counted")
     return x if x.dtype == np.float64 else x.astype(np.float32)
 
 
@@ -109,7 +145,8 @@ def _document(
     table: Sequence[Row],
     total: int,
     unread: Sequence[dict[str, Any]],
-    stats: Sequence[tuple[Entry, Statistics]],
+    warnings: Sequence[str],
+    stats: Sequence[Told],
 ) -> dict[str, Any]:
     """Everything, for --json."""
     return {
@@ -136,14 +173,16 @@ def _document(
             for e in found
         ],
         "not_understood": list(unread),
+        "warnings": list(warnings),
         "statistics": [
             {
                 "name": entry.name,
                 "stack": entry.stack,
                 "layer": entry.layer,
-                **one._asdict(),
-                "memories": [memory._asdict() for memory in one.memories],
+                "not_finite": list(bad),
+                **(dict.fromkeys(Statistics._fields) if one is None else one._asdict()),
+                "memories": [] if one is None else [memory._asdict() for memory in one.memories],
             }
-            for entry, one in stats
+            for entry, one, bad in stats
         ],
     }
