@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from portable_ffn import ACTIVATIONS, ClippedGate, Weights, checkpoint, feed_forward, hidden, init_weights, layer_norm
 from portable_ffn.__main__ import main
@@ -586,3 +586,47 @@ def test_normalised_inputs_reach_the_function(tmp_path):
     middle = replace(PLAIN, middle=Norm("rms", np.ones(D_FF), None, 1e-6))
     with pytest.raises(ValueError, match="normalises between its matrices"):
         against_function(record, middle, fn, X, None, BACKENDS["numpy"], lambda weights: True)
+
+
+def test_what_keeps_layers_from_being_compared_is_told_once_and_in_options(tmp_path, capsys):
+    """A bare file says no activation: one line says it, with both options, and how many layers it keeps out."""
+    a = bert(tmp_path / "a")
+    code, out, err = run(capsys, a, a / "model.safetensors")
+    assert code == 2
+    assert out.count("not compared") == LAYERS
+    assert "Undecided" not in out
+    assert err.count("Undecided") == 1
+    assert "--activation-a/-b gelu" in err
+    assert "activation=" not in err
+    assert "3 more of the 4 layers" in err
+    document = json.loads(run(capsys, a, a / "model.safetensors", "--json")[1])
+    assert all("--activation-a/-b" in layer["message"] for layer in document["layers"])
+
+
+def test_undecided_layers_are_told_beside_a_difference(tmp_path, capsys):
+    """Exit 1 is for what differs; that others were not compared stands on stderr."""
+
+    def integers(tensors):
+        tensors["model.layers.3.mlp.down_proj.weight"][...] = 1
+
+    models = [llama(tmp_path / name, integers) for name in "ab"]
+    for number, folder in enumerate(models):
+        tensors = {name: array.copy() for name, array in load_file(folder / "model.safetensors").items()}
+        name = "model.layers.3.mlp.down_proj.weight"
+        tensors[name] = tensors[name].astype(np.int8)
+        tensors["model.layers.0.mlp.down_proj.weight"][0, 0] += number
+        save_file(tensors, folder / "model.safetensors")
+    code, _, err = run(capsys, *models)
+    assert code == 1
+    assert "layer 3 (model.layers.3.mlp) can't be compared: CheckpointError" in err
+
+
+def test_layers_that_a_config_counts_and_a_file_lacks(a, tmp_path, capsys):
+    short = bert(tmp_path / "short", layers=3)
+    (short / "config.json").write_text((a / "config.json").read_text())
+    code, _, err = run(capsys, short, short)
+    assert code == 0
+    assert "A, " in err
+    assert "B, " in err
+    assert err.count("4 layers as num_hidden_layers in the config says, and layer 3 is not in the file") == 2
+    assert "not in the file" not in run(capsys, a, "test_compare:right")[2]

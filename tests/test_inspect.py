@@ -78,7 +78,7 @@ def test_the_table(model, capsys):
     assert line.split() == ["main", "0-1", "gated", "silu", "4", "6", "no", "float32", "144", "29.8%", "288"]
     assert "3 x expert" in out
     assert "not understood\n  model.layers.3.mlp: " in out
-    assert 'gate="first"' in out
+    assert "--gate first" in out
 
 
 def test_a_terminal_gets_a_drawn_table(model, capsys, monkeypatch):

@@ -27,7 +27,7 @@ def progress(label: str, rows: int) -> Iterator[Callable[[int], None]]:
         nonlocal last
         if done == rows or monotonic() - last >= LINE_EVERY:
             last = monotonic()
-            print(f"{label}: {done} of {rows} rows ({100 * done // max(rows, 1)}%)", file=sys.stderr, flush=True)
+            print(f"{label}: {done} of {rows} rows ({100 * done // rows if rows else 100}%)", file=sys.stderr, flush=True)
 
     yield line
 

@@ -9,6 +9,7 @@ from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._patterns import NETWORK_WORDS
 from portable_ffn.checkpoint._places import shape, unwrap
 from portable_ffn.checkpoint._store import Store
+from portable_ffn.command._options import as_options
 
 _TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "top_k_experts", "moe_top_k", "top_k")
 _NETWORK = NETWORK_WORDS - {"linear", "moe"}
@@ -138,7 +139,7 @@ def not_understood(entries: Sequence[Entry], store: Store) -> list[dict[str, Any
                 {
                     "where": entry.name,
                     "count": 0,
-                    "why": str(entry.problem),
+                    "why": as_options(str(entry.problem)),
                     "argument": getattr(entry.problem, "argument", None),
                 },
             )

@@ -6,6 +6,7 @@ import sys
 
 from portable_ffn._apply import Refused, apply, parse_size
 from portable_ffn.command import CannotRun
+from portable_ffn.command._options import as_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--input", required=True, metavar="X", help="x, (..., d_model): an .npy file or a .zarr directory"
     )
-    parser.add_argument("--output", required=True, metavar="Y", help="y, (..., d_model), of the same format")
+    parser.add_argument(
+        "--output",
+        required=True,
+        metavar="Y",
+        help="y, (..., d_model), of the same format; a finished .npy takes the place of one that is there",
+    )
     parser.add_argument(
         "--memory",
         type=_size,
@@ -62,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
             facts=facts,
         )
     except Refused as error:
-        raise CannotRun(str(error)) from None
+        raise CannotRun(as_options(str(error))) from None
     except KeyboardInterrupt:
         print("portable-ffn apply: interrupted; the same command goes on where this stood", file=sys.stderr)
         return 130

@@ -2,11 +2,14 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from portable_ffn.command import CannotRun
+from portable_ffn.command._options import as_options
 from portable_ffn.command._progress import shown
 from portable_ffn.command.check import imported
 from portable_ffn.testing import BACKENDS, Comparison, Layer, compare_models
@@ -48,19 +51,67 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 where all layers agree, 1 where something differs, 2 where it could not run."""
-    comparison = _compared(args)
-    print(comparison.to_json() if args.json else comparison)
+    comparison = _in_options(_compared(args))
+    _tell_of_missing(args)
+    print(comparison.to_json() if args.json else _short(comparison))
     if args.html is not None:
         try:
             comparison.to_html(args.html)
         except OSError as error:
             raise CannotRun(f"--html {args.html} can't be written: {error.strerror}") from None
-    if comparison.different:
-        return 1
-    for layer in comparison.layers:
-        if layer.status == "error":
-            raise CannotRun(f"{layer.title} can't be compared: {' '.join(layer.message.split())}")
-    return 0 if comparison.passed else 2
+    undecided = _undecided(comparison)
+    if undecided and not comparison.different:
+        raise CannotRun(undecided)
+    if undecided:
+        print(f"portable-ffn compare: {undecided}", file=sys.stderr)
+    return 1 if comparison.different else 0 if comparison.passed else 2
+
+
+def _in_options(comparison: Comparison) -> Comparison:
+    """The comparison, its errors in the words of the command."""
+    layers = (
+        replace(layer, message=as_options(layer.message, sides=True)) if layer.status == "error" else layer
+        for layer in comparison.layers
+    )
+    return replace(comparison, layers=tuple(layers))
+
+
+def _short(comparison: Comparison) -> Comparison:
+    """The same for the table, where what `_undecided` tells of a layer is not told again."""
+    failed = [layer for layer in comparison.layers if layer.status == "error"]
+    layers = (
+        replace(layer, message="not compared") if layer in failed and _reason(layer) == _reason(failed[0]) else layer
+        for layer in comparison.layers
+    )
+    return replace(comparison, layers=tuple(layers))
+
+
+def _undecided(comparison: Comparison) -> str:
+    """How many layers could not be compared, and what kept the first of them; empty where all were."""
+    failed = [layer for layer in comparison.layers if layer.status == "error"]
+    if not failed:
+        return ""
+    more = f"; nor can {len(failed) - 1} more of the {len(comparison.layers)} layers" if len(failed) > 1 else ""
+    return f"{failed[0].title} can't be compared: {' '.join(failed[0].message.split())}{more}"
+
+
+def _reason(layer: Layer) -> str:
+    """What kept a layer from being compared, whichever layer it is."""
+    return re.sub(r"\d+", "*", layer.message)
+
+
+def _tell_of_missing(args: argparse.Namespace) -> None:
+    """Say of each checkpoint which layers its config counts and its files lack, since nothing else shows that."""
+    from portable_ffn.checkpoint._decide import Facts
+    from portable_ffn.checkpoint._find import entries
+    from portable_ffn.checkpoint._missing import missing_layers
+    from portable_ffn.checkpoint._store import open_store
+
+    for side, path in (("A", args.a), ("B", args.b)):
+        if isinstance(model(path, side), str):
+            store = open_store(path)
+            for told in missing_layers(entries(store, Facts()), store):
+                print(f"portable-ffn compare: {side}, {path}: {told}", file=sys.stderr)
 
 
 def _compared(args: argparse.Namespace) -> Comparison:
@@ -89,7 +140,7 @@ def _compared(args: argparse.Namespace) -> Comparison:
                 progress=progress,
             )
     except (TypeError, ValueError, OSError) as error:  # of which CheckpointError is one
-        raise CannotRun(str(error)) from None
+        raise CannotRun(as_options(str(error), sides=True)) from None
 
 
 def model(spelled: str, side: str) -> str | Callable[..., Any]:

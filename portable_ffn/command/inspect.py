@@ -22,6 +22,7 @@ from portable_ffn.command import CannotRun
 from portable_ffn.command._layers import Row, not_understood, numbers, rows, told, total_parameters
 from portable_ffn.command._layers_table import Told, print_layers
 from portable_ffn.command._memories import Statistics, statistics
+from portable_ffn.command._options import as_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         activation = None if args.activation is None else fact(args.activation)
         found = find_entries(store, Facts(activation, args.gate, args.layout))
     except (CheckpointError, OSError, ValueError) as error:
-        raise CannotRun(str(error)) from None
+        raise CannotRun(as_options(str(error))) from None
     unread, warnings = not_understood(found, store), missing_layers(found, store)
     found = _asked_for(found, args)
     total = total_parameters(store)
@@ -112,7 +113,7 @@ def _statistics(found: Sequence[Entry], args: argparse.Namespace) -> list[Told]:
             # One such weight spoils its unit, and with it the largest of every token: nothing counted would be true.
             done.append(Told(entry, None if bad else statistics(network, x), bad))
         except CheckpointError as error:
-            raise CannotRun(str(error)) from None
+            raise CannotRun(as_options(str(error))) from None
     return done
 
 
@@ -168,7 +169,7 @@ def _document(
                 "expert": e.expert,
                 "tensors": list(e.tensors),
                 "evidence": list(e.evidence),
-                "problem": None if e.problem is None else str(e.problem),
+                "problem": None if e.problem is None else as_options(str(e.problem)),
             }
             for e in found
         ],

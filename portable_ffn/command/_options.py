@@ -1,0 +1,22 @@
+"""What the library advises in its arguments, in the words of the command: --activation gelu, not activation="gelu"."""
+
+import re
+
+_ARGUMENT = re.compile(r"""\b(activation|gate|layout|stack|name)=(?:"([\w-]+)"|'([\w-]+)')?(?![\w\[({])""")
+# A gate with numbers of its own can't be spelled on a command line.
+_OBJECT = re.compile(r"\b([Pp])ass (activation=[^;]*\w+Gate\()")
+_FACTS = ("activation", "gate", "layout")
+
+
+def as_options(message: str, *, sides: bool = False) -> str:
+    """A message of the library's with its arguments as options; `sides` where each fact has one of either model."""
+    found = _OBJECT.search(message)
+    if found:
+        return _OBJECT.sub(lambda match: f"{'I' if match[1] == 'P' else 'i'}n Python, pass {match[2]}", message)
+
+    def option(match: re.Match[str]) -> str:
+        value = match[2] or match[3]
+        both = "-a/-b" if sides and match[1] in _FACTS else ""
+        return f"--{match[1]}{both}" + (f" {value}" if value else "")
+
+    return _ARGUMENT.sub(option, message)
