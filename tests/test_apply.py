@@ -18,6 +18,7 @@ from portable_ffn.__main__ import main
 from portable_ffn._apply import _memory, _stream
 from portable_ffn._apply._npy import NpyTarget
 from portable_ffn.checkpoint import load
+from portable_ffn.command._options import as_options
 from portable_ffn.testing import assert_agrees
 
 safetensors = pytest.importorskip("safetensors.numpy", reason="writing checkpoints needs safetensors")
@@ -601,3 +602,35 @@ def test_zarr_that_does_not_fit(tmp_path, model, capsys, zarr):
     assert "two axes at least" in refused(capsys, model, tmp_path / "x.zarr", tmp_path / "y.zarr")
     save_zarr(zarr, tmp_path / "z.zarr", rows(5, 8).astype(complex), (5, 8))
     assert "got complex128" in refused(capsys, model, tmp_path / "z.zarr", tmp_path / "y.zarr")
+
+
+def test_no_rows_are_all_of_them(tmp_path, model, capsys):
+    np.save(tmp_path / "x.npy", rows(0, 8))
+    _, document, told = run(capsys, model, tmp_path / "x.npy", tmp_path / "y.npy")
+    assert told == "y.npy: 0 of 0 rows (100%)\n"
+    assert document["rows"] == 0
+    assert np.load(tmp_path / "y.npy").shape == (0, 8)
+
+
+def test_what_is_advised_are_options(tmp_path, model, capsys):
+    """A message of the library's names arguments of Python."""
+    np.save(tmp_path / "x.npy", rows(4, 8))
+    x, y = tmp_path / "x.npy", tmp_path / "y.npy"
+    told = refused(capsys, model / "model.safetensors", x, y)
+    assert "pass --activation, such as --activation gelu, or give the directory" in told
+    assert "pass --name, one of" in refused(capsys, model, x, y, "--layer", 7)
+    assert "leave --gate out" in refused(capsys, model, x, y, "--gate", "first")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('pass activation="gelu" or activation="gelu_tanh"', "pass --activation gelu or --activation gelu_tanh"),
+        ("layout='in_out' contradicts the shapes", "--layout in_out contradicts the shapes"),
+        ("Pass activation=ClippedGate(...)", "In Python, pass activation=ClippedGate(...)"),
+        ("pass activation=, such as ClippedGate(limit)", "in Python, pass activation=, such as ClippedGate(limit)"),
+        ("hidden_activation = silu, w.activation", "hidden_activation = silu, w.activation"),
+    ],
+)
+def test_arguments_become_options(said, told):
+    assert as_options(said) == told

@@ -505,3 +505,22 @@ def test_a_name_that_would_not_be_read_back_is_refused(tmp_path, name):
         save_tensors(tmp_path / name, {"a": np.zeros(2)})
     with pytest.raises(FileNotFoundError):
         save_tensors(tmp_path / "missing" / "x.safetensors", {"a": np.zeros(2)})
+
+
+def test_saving_where_there_is_no_directory(tmp_path):
+    """The caller's own path is named, not that of the draft beside it."""
+    (tmp_path / "file").write_text("")
+    for folder in ("absent", "file"):
+        with pytest.raises(FileNotFoundError, match=f"{folder} must be a directory to hold x.safetensors") as caught:
+            save_tensors(tmp_path / folder / "x.safetensors", {"a": np.ones(2)})
+        assert ".tmp" not in str(caught.value)
+    (tmp_path / "x.safetensors").mkdir()
+    with pytest.raises(OSError, match=r"x\.safetensors") as caught:
+        save_tensors(tmp_path / "x.safetensors", {"a": np.ones(2)})
+    assert ".tmp" not in str(caught.value)
+
+
+def test_a_file_of_another_kind_is_called_so(tmp_path):
+    (tmp_path / "x.safetensors").write_text("a table, a picture: anything but tensors")
+    with pytest.raises(CheckpointError, match="no safetensors file"):
+        open_store(tmp_path / "x.safetensors")

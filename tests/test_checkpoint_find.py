@@ -16,7 +16,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from portable_ffn import ClippedGate, Weights, checkpoint, init_weights
+from portable_ffn._learned import PReLU
 from portable_ffn.checkpoint import CheckpointError, Undecided
+from portable_ffn.checkpoint._network import Network, Norm, Sublayer
 
 D, F = 6, 10
 RNG = np.random.default_rng(0)
@@ -978,3 +980,83 @@ def test_layers_of_two_kinds_may_follow_each_other(tmp_path):
     }
     path = write(tmp_path, tensors, {"model_type": "llama", "hidden_act": "silu"})
     assert [(e.form, e.problem) for e in checkpoint.find(path)] == [("gated", None), ("fused-gated", None)]
+
+
+def llama(tmp_path: Path, **config: Any) -> Path:
+    """One layer of a LLaMA."""
+    shapes = {"gate_proj": (F, D), "up_proj": (F, D), "down_proj": (D, F)}
+    tensors = {f"model.layers.0.mlp.{name}.weight": random(*shape) for name, shape in shapes.items()}
+    said = {"model_type": "llama", "hidden_act": "silu", "hidden_size": D, "intermediate_size": F}
+    return write(tmp_path, tensors, {**said, **config})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"path": None}, "path must be a str or an os.PathLike, got None"),
+        ({"path": b"model"}, "path must be a str or an os.PathLike, got bytes"),
+        ({"activation": 3}, "activation must be a name, a gate .* got int"),
+        ({"layer": "1"}, "layer must be an int, got '1'; a layer's name is passed as name="),
+        ({"layer": None}, "layer must be an int, got None"),
+        ({"layer": True}, "layer must be an int, got True"),
+        ({"layer": 0.0}, "layer must be an int, got 0.0"),
+        ({"name": 0}, "name must be a str, got 0"),
+        ({"stack": 0}, "stack must be a str, got 0"),
+    ],
+    ids=str,
+)
+def test_an_argument_of_another_kind(tmp_path, arguments, match):
+    """Told at once, in its own name: a layer "1" is not one that the checkpoint lacks."""
+    with pytest.raises(TypeError, match=match):
+        checkpoint.load(**{"path": llama(tmp_path), **arguments})
+
+
+def test_a_number_of_numpys_is_a_layer(tmp_path):
+    assert checkpoint.load(llama(tmp_path), np.int64(0)).form == "gated"
+
+
+@pytest.mark.parametrize("address", ["https://huggingface.co/gpt2", "s3://models/gpt2", "hf://openai/gpt2"])
+def test_an_address_is_no_path(address):
+    with pytest.raises(FileNotFoundError, match=r"on this machine, got the address .*; download the checkpoint"):
+        checkpoint.load(address)
+
+
+def test_a_layout_given_that_does_not_fit_the_config(tmp_path):
+    """What was just given is not advised."""
+    with pytest.raises(CheckpointError, match=r"layout='in_out' must fit config.*pass layout='out_in'") as caught:
+        checkpoint.load(llama(tmp_path), layout="in_out")
+    assert 'pass layout="in_out"' not in str(caught.value)
+
+
+def test_a_gate_given_where_no_matrix_holds_both_branches(tmp_path):
+    """In a checkpoint of several kinds of layers it may be meant for others, so that `find` only tells of it."""
+    path = llama(tmp_path)
+    with pytest.raises(CheckpointError, match=r"gate='second' must tell .*; leave gate= out"):
+        checkpoint.load(path, gate="second")
+    (entry,) = checkpoint.find(path, gate="second")
+    assert entry.problem is None
+    assert any("of no use" in reason for reason in entry.evidence)
+
+
+def test_a_file_beside_its_config(tmp_path):
+    """It is read alone; what only the config would say is asked for with a word on where it lies."""
+    path = llama(tmp_path)
+    with pytest.raises(Undecided, match=f"or give the directory {tmp_path}, whose config.json is not read") as caught:
+        checkpoint.load(path / "model.safetensors")
+    assert caught.value.argument == "activation"
+    (path / "config.json").unlink()
+    with pytest.raises(Undecided, match="names it; pass activation=") as caught:
+        checkpoint.load(path / "model.safetensors")
+    assert "config.json" not in str(caught.value)
+
+
+def test_a_network_is_a_line_when_it_is_printed(tmp_path):
+    told = repr(checkpoint.load(llama(tmp_path)))
+    expected = f"W1: float64 {(D, F)}, W2: float64 {(F, D)}, V: float64 {(D, F)}"
+    assert told == f"Network(gated, activation='silu', {expected})"
+    norm = Norm("rms", np.ones(D), None, 1e-6)
+    network = Network(init_weights(D, F), PReLU((0.25,) * F * 10), before=norm, residual=True, scale=0.5)
+    told = repr(Sublayer(network, post=norm, factor=0.5))
+    assert "before=Norm('rms', gamma: float64 (6,), eps=1e-06), residual=True, scale=0.5" in told
+    assert told.endswith("post=Norm('rms', gamma: float64 (6,), eps=1e-06), factor=0.5)")
+    assert len(told) < 500

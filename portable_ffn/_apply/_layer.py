@@ -15,10 +15,12 @@ from portable_ffn._dtype import dtype_name, widest
 def choose(model: str, layer: int, stack: str | None, name: str | None, facts: Mapping[str, Any]) -> Any:
     """The entry of the checkpoint that the arguments choose; Refused where they don't choose one."""
     from portable_ffn.checkpoint import find
-    from portable_ffn.checkpoint._pick import pick
+    from portable_ffn.checkpoint._pick import pick, refuse_unused
 
     try:
-        return pick(find(model, **facts), model, layer, stack, name)
+        entry = pick(find(model, **facts), model, layer, stack, name)
+        refuse_unused(entry, facts.get("gate"))
+        return entry
     except (OSError, ValueError) as error:
         raise Refused(one_line(error)) from None
 

@@ -27,7 +27,8 @@ def progress(label: str, rows: int) -> Iterator[Callable[[int], None]]:
         nonlocal last
         if done == rows or monotonic() - last >= LINE_EVERY:
             last = monotonic()
-            print(f"{label}: {done} of {rows} rows ({100 * done // rows if rows else 100}%)", file=sys.stderr, flush=True)
+            percent = 100 * done // rows if rows else 100
+            print(f"{label}: {done} of {rows} rows ({percent}%)", file=sys.stderr, flush=True)
 
     yield line
 

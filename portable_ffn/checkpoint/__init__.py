@@ -20,7 +20,7 @@ from portable_ffn.checkpoint._errors import CheckpointError, Undecided
 from portable_ffn.checkpoint._find import entries
 from portable_ffn.checkpoint._network import Network
 from portable_ffn.checkpoint._own import save
-from portable_ffn.checkpoint._pick import pick
+from portable_ffn.checkpoint._pick import check_kinds, pick, refuse_unused
 from portable_ffn.checkpoint._spellings import fact
 from portable_ffn.checkpoint._store import open_store
 
@@ -60,6 +60,8 @@ def find(
         It can't be read.
     ValueError
         A fact that is none of the words above.
+    TypeError
+        A path or an activation of another kind.
     """
     for name, value, allowed in (
         ("gate", gate, ("first", "second", "interleaved")),
@@ -106,6 +108,8 @@ def load(
 
     Raises
     ------
+    TypeError
+        A layer's number that is no int, or a stack or a name that is no str; as in `find`.
     ValueError
         No layer, or several, are meant; they are listed.
     Undecided
@@ -113,5 +117,7 @@ def load(
     CheckpointError, FileNotFoundError
         As in `find`, and where the layer contradicts itself, its config or a fact.
     """
-    found = find(path, activation=activation, gate=gate, layout=layout)
-    return pick(found, path, layer, stack, name).load(like)
+    check_kinds(layer, stack, name)
+    entry = pick(find(path, activation=activation, gate=gate, layout=layout), path, layer, stack, name)
+    refuse_unused(entry, gate)
+    return entry.load(like)

@@ -69,6 +69,8 @@ def decide(
     if layout.fused:
         halves, why = decide_gate(found, family, surveyed, scope, facts.gate)
         evidence.append(why)
+    elif facts.gate is not None:
+        evidence.append("gate: given, and of no use, since no matrix holds both branches")
     chosen = choose_activation(scope, question.path, family, named, facts.activation, layer, surveyed)
     evidence.append(chosen.reason)
     if not surveyed and scope.get("mlp_multipliers") is not None:
@@ -76,7 +78,7 @@ def decide(
     within = inside(found, tensors, family, scope, chosen, adapter, layout)
     evidence += within.evidence
     if not within.free_width:
-        check_sizes(scope, layout.d_model, layout.d_ff, family.halved, found.parent or found.W1)
+        check_sizes(scope, layout.d_model, layout.d_ff, family.halved, found.parent or found.W1, facts.layout)
     recipe = _recipe(found, layout, halves, groups, expert, packed, (b1, b2, c), within)
     if question.is_expert:
         form = "expert"

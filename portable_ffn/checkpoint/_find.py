@@ -8,7 +8,7 @@ from portable_ffn.checkpoint._candidates import candidates
 from portable_ffn.checkpoint._consistency import incomplete, inconsistent, torn
 from portable_ffn.checkpoint._decide import Facts, Read, decide
 from portable_ffn.checkpoint._entry import Entry
-from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._errors import CheckpointError, Undecided
 from portable_ffn.checkpoint._gguf_config import gguf_config
 from portable_ffn.checkpoint._inside import unexplained
 from portable_ffn.checkpoint._numbering import One, idle, layers_of, variants
@@ -98,7 +98,7 @@ def _entry(
         for key in keys:
             store.check_readable(key)
     except CheckpointError as error:
-        problem = error
+        problem = _with_hint(error, store)
         keys = tuple(key for key in (found.W1, found.V, found.W2) if key and key in store.logical)
     tensors = tuple(dict.fromkeys(source for key in keys for source in store.sources(key)))
     return Entry(
@@ -119,6 +119,15 @@ def _entry(
         mark=_mark(one),
         placement=_placement(question, read, store),
     )
+
+
+def _with_hint(error: CheckpointError, store: Store) -> CheckpointError:
+    """The error, with a word on the config.json that would settle what is undecided and was not read."""
+    beside = store.config_beside
+    if not isinstance(error, Undecided) or beside is None:
+        return error
+    hint = f"or give the directory {beside.parent}, whose config.json is not read with a file alone"
+    return Undecided(f"{error}, {hint}", error.argument)
 
 
 def _placement(question: Question, read: Read | None, store: Store) -> Placement | None:

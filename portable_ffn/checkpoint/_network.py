@@ -1,16 +1,17 @@
 """A loaded network: its weights and all that its own module does beside them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from portable_ffn import Weights, feed_forward, hidden, layer_norm, rms_norm
+from portable_ffn._dtype import dtype_name
 from portable_ffn._namespace import library
 from portable_ffn._transfer import move
 from portable_ffn._typing import Array, DType
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Norm:
     """A normalisation over the last axis, of one of the kinds of `_recipe.NORMS`."""
 
@@ -34,6 +35,11 @@ class Norm:
             return rms_norm(x, None, eps=self.eps / n) * n**-0.5
         return rms_norm(x, self.gamma, eps=self.eps, offset=1.0 if self.kind == "rms1p" else 0.0)
 
+    def __repr__(self) -> str:
+        """In a line: no number of an array."""
+        arrays = ((name, _told(getattr(self, name))) for name in ("gamma", "beta") if getattr(self, name) is not None)
+        return f"Norm({self.kind!r}, {''.join(f'{name}: {told}, ' for name, told in arrays)}eps={self.eps:g})"
+
     def to(self, *, like: Array | None = None, dtype: DType | None = None, device: Any = None) -> "Norm":
         """The same in another library, dtype or on another device."""
 
@@ -43,7 +49,7 @@ class Norm:
         return replace(self, gamma=there(self.gamma), beta=there(self.beta))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Network:
     """A feed-forward network as its model has it.
 
@@ -69,6 +75,25 @@ class Network:
     after_residual: bool = False
     residual: bool = False
     scale: float = 1.0
+
+    def __repr__(self) -> str:
+        """In a line: what it computes, and the shapes, no number of an array."""
+        arrays = [f"{name}: {_told(a)}" for name, a in self.weights._asdict().items() if a is not None]
+        # A learned activation may have a number for each unit.
+        activation = repr(self.activation)
+        activation = activation if len(activation) <= 80 else f"{activation[:76]} ..."
+        return f"Network({', '.join([self.form, f'activation={activation}', *arrays, *self._beside()])})"
+
+    def _beside(self) -> Iterator[str]:
+        """What there is beside the weights and the activation."""
+        for place in ("before", "middle", "after"):
+            if getattr(self, place) is not None:
+                yield f"{place}={getattr(self, place)!r}"
+        for name in ("after_residual", "residual"):
+            if getattr(self, name):
+                yield f"{name}=True"
+        if self.scale != 1.0:
+            yield f"scale={self.scale:g}"
 
     def __call__(self, x: Array) -> Array:
         """What the model's own module returns for x of shape (..., d_model), in evaluation."""
@@ -104,7 +129,7 @@ class Network:
         return replace(self, weights=self.weights.to(**there), **norms)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sublayer:
     """A network in its place: y = x + after(f(before(x))), or norm(x + f(x)) where the order is "post".
 
@@ -125,6 +150,12 @@ class Sublayer:
     post: Norm | None = None
     factor: float = 1.0
 
+    def __repr__(self) -> str:
+        """In a line, as the network's."""
+        norms = [f"{place}={norm!r}" for place in ("before", "after", "post") if (norm := getattr(self, place))]
+        factor = [] if self.factor == 1.0 else [f"factor={self.factor:g}"]
+        return f"Sublayer({', '.join([repr(self.network), *norms, *factor])})"
+
     def __call__(self, x: Array) -> Array:
         """The layer's residual stream behind the network, for x of shape (..., d_model) before it."""
         y = self.network(x if self.before is None else self.before(x))
@@ -140,6 +171,11 @@ class Sublayer:
             for place, norm in (("before", self.before), ("after", self.after), ("post", self.post))
         }
         return replace(self, network=self.network.to(**there), **norms)  # type: ignore[arg-type]
+
+
+def _told(array: Array) -> str:
+    """An array's dtype and shape."""
+    return f"{dtype_name(array.dtype)} {tuple(array.shape)}"
 
 
 def _sum(x: Array, y: Array) -> Array:

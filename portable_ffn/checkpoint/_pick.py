@@ -32,6 +32,24 @@ def pick(
     return chosen[0]
 
 
+def check_kinds(layer: object, stack: object, name: object) -> None:
+    """TypeError for a number that is no int, or a word that is no str: they would be equal to no layer's."""
+    if isinstance(layer, bool) or not hasattr(layer, "__index__"):
+        raise TypeError(f"layer must be an int, got {layer!r}; a layer's name is passed as name=")
+    for word, value in (("stack", stack), ("name", name)):
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{word} must be a str, got {value!r}")
+
+
+def refuse_unused(entry: Entry, gate: str | None) -> None:
+    """CheckpointError for a gate= where no matrix holds both branches: what was asked for would change nothing."""
+    if gate is not None and entry.read is not None and entry.read.recipe.W1.half is None:
+        raise CheckpointError(
+            f"gate={gate!r} must tell where the gate is in a matrix of both branches, and {entry.name or 'the layer'} "
+            "has none; leave gate= out"
+        )
+
+
 def _listed(found: Sequence[Entry]) -> str:
     """Entries, a line each."""
     lines = [f"  {e.name!r} (stack {e.stack!r}, layer {e.layer}, {e.form})" for e in found[:_LISTED]]

@@ -38,10 +38,13 @@ def read_header(path: Path) -> Header:
         length = int.from_bytes(start[:8], "little")
         if length > JSON_LIMIT:
             raise CheckpointError(
-                f"{path}: its first 8 bytes give the header {length} bytes; {JSON_LIMIT} are the limit"
+                f"{path}: its first 8 bytes give the header {length} bytes; {JSON_LIMIT} are the limit, so this is no "
+                "safetensors file, or a damaged one"
             )
         if length > size - 8:
-            raise CheckpointError(f"{path}: the header has {length} bytes, the file {size}; the file is cut off")
+            raise CheckpointError(
+                f"{path}: the header has {length} bytes, the file {size}; the file is cut off, or no safetensors file"
+            )
         if start[8:9] != b"{":
             raise CheckpointError(f"{path}: the header must begin with a brace; this is no safetensors file")
         file.seek(8)

@@ -47,6 +47,10 @@ def save_tensors(
         The file can't be written.
     """
     path = Path(os.fspath(path)).expanduser()
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"{path.parent} must be a directory to hold {path.name}, and there is none; make it first"
+        )
     if path.suffix != ".safetensors" or path.name.startswith("adapter_model"):
         raise ValueError(f"path must end in .safetensors and name no adapter, got {path.name!r}; rename it")
     arrays = {_checked_name(name): _to_disk(name, tensors[name]) for name in tensors}
@@ -110,8 +114,11 @@ def _write(path: Path, header: bytes, arrays: list[np.ndarray[Any, Any]]) -> Non
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
-    except BaseException:
+    except BaseException as error:
         draft.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            # The draft's name means nothing to the caller.
+            raise OSError(error.errno, error.strerror, str(path)) from None
         raise
     # The new name is on the disk only with its directory; not every system lets one be opened.
     with contextlib.suppress(OSError):

@@ -37,7 +37,7 @@ def integers(value: Any, key: str = "") -> Iterator[tuple[str, int]]:
         yield key, value
 
 
-def check_sizes(scope: Scope, d_model: int, d_ff: int, halved: bool, where: str) -> None:
+def check_sizes(scope: Scope, d_model: int, d_ff: int, halved: bool, where: str, given: str | None = None) -> None:
     """CheckpointError where the innermost config names a width and no number of the config is the layer's.
 
     Widths of several stages, of experts and of shared experts (a multiple of theirs) are numbers of the config as
@@ -50,6 +50,12 @@ def check_sizes(scope: Scope, d_model: int, d_ff: int, halved: bool, where: str)
         return
     model, hidden = ({inner[k] for k in keys if isinstance(inner.get(k), int)} for keys in (_MODEL_KEYS, _HIDDEN_KEYS))
     if d_model != d_ff and d_model not in model and d_model in hidden and d_ff in model:
+        if given is not None:
+            other = "in_out" if given == "out_in" else "out_in"
+            raise CheckpointError(
+                f"layout={given!r} must fit {scope.label}, which says d_model = {d_ff} and d_ff = {d_model} where by "
+                f"that layout {where} has d_model = {d_model} and d_ff = {d_ff}; leave it out or pass layout={other!r}"
+            )
         raise CheckpointError(
             f"{where} must have d_model = {d_ff} and d_ff = {d_model} as {scope.label} says, and its matrices lie the "
             'other way round; pass layout="in_out" if that is how they were written, layout="out_in" if not'

@@ -3,6 +3,8 @@
 from difflib import get_close_matches
 from typing import Any
 
+from portable_ffn._library import kind_of
+
 # Their name (lower case) -> ours. A plain "gelu" is the exact one; the families that mean another by it are in
 # `_families`. gelu_new, gelu_fast, gelu_accurate and the rest of that line differ by less than 1e-11.
 SPELLINGS = {
@@ -70,6 +72,11 @@ def ours(word: str) -> str | None:
 def fact(activation: Any) -> Any:
     """An activation given as a fact: a name in any spelling becomes ours, anything else is the caller's own."""
     if not isinstance(activation, str):
+        if not callable(activation) and not hasattr(activation, "gate"):
+            raise TypeError(
+                "activation must be a name, a gate such as ClippedGate, or a callable on one array, got "
+                f"{kind_of(activation)}"
+            )
         return activation
     name = ours(activation)
     if name is not None:

@@ -1,6 +1,7 @@
 """A checkpoint as one thing, whatever its files: which tensors it has, and their values."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from portable_ffn._dtype import REAL_FLOATING
+from portable_ffn._library import kind_of
 from portable_ffn.checkpoint._contents import Contents, read_contents
 from portable_ffn.checkpoint._dequantise import dequantise, refusal
 from portable_ffn.checkpoint._directory import find_files, read_config, read_index
@@ -49,6 +51,12 @@ class Store:
         self._recipes = contents.recipes
         self._aliases = contents.aliases
         self._files = contents.files
+
+    @property
+    def config_beside(self) -> Path | None:
+        """The config.json that lies beside a file read alone, and so isn't looked at; None where there is none."""
+        beside = self.path.with_name("config.json")
+        return beside if not self.config and self.path.is_file() and beside.is_file() else None
 
     @property
     def tensors(self) -> Mapping[str, TensorInfo]:
@@ -140,11 +148,20 @@ def open_store(path: str | os.PathLike[str]) -> Store:
 
     Raises
     ------
+    TypeError
+        The path is no str and no os.PathLike.
     FileNotFoundError
-        The path is missing.
+        The path is missing, or is an address.
     CheckpointError
         It holds no checkpoint that can be read.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be a str or an os.PathLike, got {kind_of(path)}")
+    if re.match(r"[a-z][a-z0-9+.-]+://", os.fspath(path), re.IGNORECASE):
+        raise FileNotFoundError(
+            f"path must be that of a file or a directory on this machine, got the address {os.fspath(path)}; "
+            "download the checkpoint and give the path of its directory"
+        )
     try:
         path = Path(os.fspath(path)).expanduser()
     except RuntimeError as error:
