@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,15 @@ def test_half_precision_is_measured_against_float32_with_its_casts():
         (["--sizes", "4"], "lengths must be numbers with / between them, got '4'"),
         (["--tokens", "4xx"], "lengths must be numbers with x between them, got '4xx'"),
         (["--rounds", "0"], "--rounds must be 1 or more, got 0"),
+        (["--sizes", "0/128"], "--sizes: lengths must be 1 or more, since nothing is measured on none, got '0/128'"),
+        (["--tokens", "2x0"], "--tokens: lengths must be 1 or more"),
+        (
+            ["--sizes", "4/8", "9000000/9000000"],
+            "9000000/9000000 with --tokens 4x512 in float32 needs 1.81e+06 GiB",
+        ),
+        (["--tokens", "9" * 30], "GiB of memory at least, and there are "),
+        (["--libraries", "numpy", "--train"], "NumPy has nothing to train"),
+        (["--train", "--dtypes", "float16"], "--train measures float32 and float64, got float16"),
     ],
 )
 def test_what_can_not_be_run(capsys, arguments, message):
@@ -95,6 +105,46 @@ def test_what_can_not_be_run(capsys, arguments, message):
     assert (code, out) == (2, "")
     assert message in err
     assert "Traceback" not in err
+
+
+def test_a_dtype_that_is_not_measured(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["bench", "--dtypes", "int8"])
+    assert stopped.value.code == 2
+    assert "invalid choice: 'int8'" in capsys.readouterr().err
+
+
+def test_without_scipy_the_hand_written_gelu_alone_is_left_out(capsys, monkeypatch):
+    for name in ("scipy", "scipy.special"):
+        monkeypatch.setitem(sys.modules, name, None)
+    arguments = (*TINY, "--libraries", "numpy", "--activations", "gelu_tanh", "gelu")
+    code, out, _ = ask(capsys, *arguments, "--json")
+    rows = json.loads(out)["rows"]
+    assert code == 0
+    assert [set(row["ratios"]) for row in rows] == [{"floor", "ours", "hand"}, {"floor", "ours"}]
+    assert ["note" in row for row in rows] == [False, True]
+    code, out, _ = ask(capsys, *arguments)
+    assert code == 0
+    assert out.splitlines()[-2].split()[-2:] == ["-", "-"]
+    assert out.splitlines()[-1] == "-: the hand-written gelu of NumPy needs SciPy's erf, and SciPy is not here"
+
+
+def test_memory_that_runs_out_is_one_line(capsys, monkeypatch):
+    def none_left(*arguments):
+        raise MemoryError("Unable to allocate 9 GiB")
+
+    monkeypatch.setattr("portable_ffn.command.bench._inputs", none_left)
+    code, out, err = ask(capsys, *TINY, "--libraries", "numpy", "--activations", "relu")
+    assert (code, out) == (2, "")
+    assert err == (
+        "portable-ffn bench: 4/8 in float32 doesn't fit into memory: Unable to allocate 9 GiB; ask for less\n"
+    )
+
+
+def test_help_says_that_silu_is_swiglu(capsys):
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    assert "silu is measured as SwiGLU" in capsys.readouterr().out
 
 
 def test_memory(capsys):
@@ -130,6 +180,12 @@ def limits():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_training_is_held_to_the_hand_written():
+    row = {"library": "torch", "dtype": "float32", "activation": "relu", "d_model": 8, "d_ff": 16,
+           "ratios": {"ours": {"floor": 3.0, "hand": 1.01}}}  # fmt: skip
+    assert list(limits().asked_of("train", row)) == [("of the hand-written", 1.01, 1.0)]
 
 
 def test_limits_cover_every_row_and_can_fail(monkeypatch, capsys):

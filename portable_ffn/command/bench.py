@@ -3,7 +3,6 @@
 import argparse
 import importlib
 import importlib.metadata
-import importlib.util
 import itertools
 import json
 import os
@@ -13,7 +12,7 @@ from typing import Any
 
 from portable_ffn import Weights, init_weights
 from portable_ffn._dtype import LOW_PRECISION
-from portable_ffn.command import CannotRun
+from portable_ffn.command import CannotRun, _bench_asked
 from portable_ffn.command._contenders import CONTENDERS, GATED, half_contenders
 from portable_ffn.command._progress import shown
 from portable_ffn.command._rounds import medians, peak_mib
@@ -22,7 +21,9 @@ from portable_ffn.command._rounds import medians, peak_mib
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the subcommand."""
     parser.add_argument("--libraries", nargs="+", choices=list(CONTENDERS), default=None, help="default: all found")
-    parser.add_argument("--dtypes", nargs="+", default=["float32"], help="default: float32")
+    parser.add_argument(
+        "--dtypes", nargs="+", choices=list(_bench_asked.DTYPES), default=["float32"], help="default: float32"
+    )
     parser.add_argument("--sizes", nargs="+", default=["512/2048"], metavar="D_MODEL/D_FF", help="default: 512/2048")
     parser.add_argument("--tokens", nargs="+", default=["4x512"], metavar="SHAPE", help="leading axes, default: 4x512")
     parser.add_argument(
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         choices=["relu", "silu", "gelu_tanh", "gelu"],
         default=["relu", "silu", "gelu_tanh", "gelu"],
-        help="silu is gated (SwiGLU); default: all",
+        help="silu is measured as SwiGLU, the gated network, and its rows are named swiglu; default: all",
     )
     parser.add_argument(
         "--layout", choices=["in_out", "out_in"], default="in_out", help="how the weights lie in memory"
@@ -45,19 +46,20 @@ def run(args: argparse.Namespace) -> int:
     """Measure and print."""
     if args.rounds < 1:
         raise CannotRun(f"--rounds must be 1 or more, got {args.rounds}")
-    sizes, tokens = [_numbers(text, "/", 2) for text in args.sizes], [_numbers(text, "x") for text in args.tokens]
-    libraries = _libraries(args.libraries, args.train)
+    sizes = [_bench_asked.numbers("--sizes", text, "/", 2) for text in args.sizes]
+    tokens = [_bench_asked.numbers("--tokens", text, "x") for text in args.tokens]
+    libraries = _bench_asked.libraries(args.libraries, args.train)
+    dtypes = _bench_asked.dtypes(args.dtypes, args.train)
+    cases = list(itertools.product(libraries, dtypes, tokens, sizes, args.activations))
+    _bench_asked.refuse_too_large(cases, GATED)
     rows = []
     with shown(lambda *what: " ".join(map(str, what))) as show:
-        for library, dtype, leading, (d_model, d_ff), activation in itertools.product(
-            libraries,
-            args.dtypes,
-            tokens,
-            sizes,
-            args.activations,
-        ):
+        for library, dtype, leading, (d_model, d_ff), activation in cases:
             show(library, dtype, leading, f"{d_model}/{d_ff}", activation)
-            rows.append(_row(library, dtype, leading, d_model, d_ff, activation, args))
+            try:
+                rows.append(_row(library, dtype, leading, d_model, d_ff, activation, args))
+            except MemoryError as error:
+                raise CannotRun(f"{d_model}/{d_ff} in {dtype} doesn't fit into memory: {error}; ask for less") from None
     document = {"machine": _machine(libraries), "rows": rows}
     if args.json:
         json.dump(document, sys.stdout, indent=1)
@@ -94,14 +96,10 @@ def _row(
     else:
         contenders = CONTENDERS[library](x, weights, activation, args.train)
     if args.memory:
-        itemsize = {"float64": 8, "float32": 4}.get(dtype, 2)
-        output = itemsize * d_model * _product(leading) / 2**20
+        output = _bench_asked.DTYPES[dtype] * d_model * _bench_asked.positions(leading) / 2**20
         return {**case, "output_mib": output, "peak_mib": peak_mib(contenders.ours)}
-    try:
-        runs = {name: run for name, run in contenders._asdict().items() if run is not None}
-        return {**case, **medians(runs, args.rounds)}
-    except ImportError as error:
-        raise CannotRun(f"the hand-written {activation} of {library} needs {error.name}; install it") from None
+    note = {"note": contenders.note} if contenders.note else {}
+    return {**case, **medians(contenders.runs(), args.rounds), **note}
 
 
 def _inputs(
@@ -138,31 +136,6 @@ def _scalar(library: str) -> Any:
     return module.zeros(1)
 
 
-def _libraries(asked: list[str] | None, train: bool) -> list[str]:
-    """Those asked for, else those found; NumPy has no gradient."""
-    found = [name for name in CONTENDERS if importlib.util.find_spec(name)]
-    missing = [name for name in asked or [] if name not in found]
-    if missing:
-        raise CannotRun(f"not found: {', '.join(missing)}; install it or name other --libraries")
-    return [name for name in asked or found if not (train and name == "numpy")]
-
-
-def _numbers(text: str, separator: str, count: int | None = None) -> tuple[int, ...]:
-    """Lengths that are written with a separator."""
-    parts = text.split(separator)
-    if not all(part.isdecimal() for part in parts) or (count is not None and len(parts) != count):
-        raise CannotRun(f"lengths must be numbers with {separator} between them, got {text!r}")
-    return tuple(int(part) for part in parts)
-
-
-def _product(lengths: tuple[int, ...]) -> int:
-    """How many positions there are."""
-    result = 1
-    for length in lengths:
-        result *= length
-    return result
-
-
 def _machine(libraries: list[str]) -> dict[str, Any]:
     """What was measured on: the kind of processor, never the machine's name."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -190,4 +163,8 @@ def _print(document: dict[str, Any], memory: bool) -> None:
         cells = [f"{us['floor']:.1f}", f"{us['ours']:.1f}", f"{ratios['ours']['floor']:.2f}"]
         if "hand" in ratios:
             cells += [f"{ratios['hand']['floor']:.2f}", f"{ratios['ours']['hand']:.2f}"]
+        else:
+            cells += ["-", "-"]
         print(line + "".join(f"{cell:>12}" for cell in cells))
+    for note in dict.fromkeys(row["note"] for row in document["rows"] if "note" in row):
+        print(f"-: {note}")
