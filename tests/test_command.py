@@ -265,6 +265,18 @@ def test_the_layers_of_a_model(capsys, checkpoint):
     assert {row["backend"] for row in document["rows"]} >= found
 
 
+def test_a_nan_among_a_models_weights_is_no_change(capsys, checkpoint):
+    """NaN is not equal to itself, but it arrived as it is in the file."""
+    from safetensors.numpy import load_file, save_file
+
+    tensors = load_file(checkpoint / "model.safetensors")
+    tensors["encoder.layer.0.intermediate.dense.weight"][3, 2] = np.nan
+    save_file(tensors, checkpoint / "model.safetensors")
+    status, out, _ = ran(capsys, "check", "--model", checkpoint, "--json")
+    assert status == 0, out
+    assert "must arrive as they are" not in out
+
+
 def test_a_model_with_another_activation_than_it_says(capsys, checkpoint):
     """What the checkpoint is told to mean is what is checked."""
     status, out, _ = ran(capsys, "check", "--model", checkpoint, "--activation", "relu", "--backend", "numpy", "--json")

@@ -17,10 +17,12 @@ from portable_ffn.__main__ import main
 from portable_ffn.checkpoint._network import Network, Norm
 from portable_ffn.testing import compare_models
 from portable_ffn.testing._against_network import against_network
+from portable_ffn.testing._arrays import held
 from portable_ffn.testing._bounded import _through, bounded
 from portable_ffn.testing._given import Given, file_inputs
 from portable_ffn.testing._layers import Layer
 from portable_ffn.testing._pairs import pair
+from portable_ffn.testing._unequal import unequal
 
 D_MODEL, D_FF, LAYERS = 8, 32, 4
 
@@ -510,7 +512,7 @@ def test_the_command_writes_a_page(a, tmp_path, capsys):
     assert "gelu_tanh where gelu is meant" in (tmp_path / "page.html").read_text()
     code, _, err = run(capsys, a, a, "--html", tmp_path / "no" / "page.html")
     assert code == 2
-    assert "can't be written: No such file or directory" in err
+    assert f"can't be written: the folder {tmp_path / 'no'} doesn't exist; make it first" in err
 
 
 @pytest.mark.parametrize(
@@ -630,3 +632,18 @@ def test_layers_that_a_config_counts_and_a_file_lacks(a, tmp_path, capsys):
     assert "B, " in err
     assert err.count("4 layers as num_hidden_layers in the config says, and layer 3 is not in the file") == 2
     assert "not in the file" not in run(capsys, a, "test_compare:right")[2]
+
+
+def test_a_nan_in_both_files_is_no_difference():
+    """NaN is not equal to itself; two weights that hold it at the same place are, and a bias beside it may differ."""
+    W = np.ones((2, 3))
+    W[1, 1] = np.nan
+    a = Weights(W, np.zeros(3), W.T, None)
+    assert list(unequal(a, a, "float64")) == []
+    (one,) = unequal(a, a._replace(W1=np.where(np.isnan(W), W, 1.5)), "float64")
+    assert (one.weight, one.largest, one.relative, one.place) == ("W1", 0.5, 0.5, (0, 0))
+    (rounded,) = unequal(a, a._replace(W2=np.where(np.isnan(W.T), W.T, 1.0), W1=W * np.pi), "float64")
+    assert rounded.weight == "W1"
+    third = a._replace(W1=W / 3)
+    (rounded,) = unequal(third, third._replace(W1=held(W / 3, "float32")), "float64")
+    assert rounded.says.endswith("it is A's rounded to float32")

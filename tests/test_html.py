@@ -147,6 +147,14 @@ def test_an_empty_report_is_a_page():
     assert "The models could not be compared" in layers_page(Comparison("a", "b", ()))
 
 
+def test_a_cell_that_fails_and_raises_says_both(report):
+    """Its text has room for one word alone."""
+    failed, raised = report.failures()[0], next(row for row in report.rows if row.message.startswith("TypeError"))
+    where = {"backend": "numpy", "device": "cpu", "dtype": "float64", "activation": "relu"}
+    source = page(Report((replace(failed, **where), replace(raised, **where))))
+    assert "numpy cpu float64, relu, raises an error and fails, because" in source
+
+
 # In a browser
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -415,12 +416,134 @@ def test_an_error_is_told_in_its_own_words():
     assert "Traceback" not in str(report)
 
 
+def none_at_all(x, W1, W2):
+    return np.maximum(x @ W1, 0) @ W2
+
+
+def only_b1(x, W1, b1, W2):
+    return np.maximum(x @ W1 + b1, 0) @ W2
+
+
+def no_c(x, W1, b1, W2, b2, V):
+    return np.maximum(x @ W1 + b1, 0) * (x @ V) @ W2 + b2
+
+
+def no_biases_gated(x, W1, W2, V):
+    return np.maximum(x @ W1, 0) * (x @ V) @ W2
+
+
+@pytest.mark.parametrize(
+    ("fn", "gated", "note"),
+    [
+        (none_at_all, False, "none_at_all takes no b1, b2: checked without biases; say bias=False (--no-bias) "),
+        (only_b1, False, "only_b1 takes no b2: checked without b2"),
+        (no_c, True, "no_c takes no c: checked without c"),
+        (no_biases_gated, True, "no_biases_gated takes no b1, b2, c: checked without biases"),
+    ],
+)
+def test_arrays_that_a_network_does_not_take_are_noted(fn, gated, note, tmp_path):
+    """A forgotten bias passes, since a network may have none; the report says what that leaves open."""
+    report = check(fn, gated=gated, backends="numpy", dtypes="float64")
+    assert report.passed
+    (told,) = report.notes
+    assert told.startswith(note)
+    assert f"\nnote: {told}\n" in str(report)
+    assert json.loads(report.to_json())["notes"] == [told]
+    report.to_html(tmp_path / "page.html")
+    assert note in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_what_is_meant_to_have_no_biases_is_not_noted():
+    options = {"backends": "numpy", "dtypes": "float64", "cases": "curve"}
+    assert check(none_at_all, bias=False, **options).notes == ()
+    assert check(feed_forward, **options).notes == ()
+    assert check(feed_forward, gated=True, **options).notes == ()
+    assert "note:" not in str(check(none_at_all, bias=False, **options))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch", "jax"])
+def test_an_error_over_a_bias_of_none_says_why_it_is_none(backend, require):
+    require(backend)
+
+    def needs_biases(x, W1, b1, W2, b2):
+        return (x @ W1 + b1) @ W2 + b2
+
+    report = check(needs_biases, bias=False, activation="identity", backends=backend, dtypes="float32", cases="curve")
+    (row,) = [row for row in report.rows if row.device in ("cpu", "cpu:0")]
+    assert row.status == "error"
+    assert row.message.endswith("(it was given None for b1, b2, since bias=False (--no-bias))")
+
+
+def test_an_error_over_a_branch_of_none_says_why_it_is_none():
+    report = check(swiglu, activation="silu", backends="numpy", dtypes="float64", cases="curve")
+    assert "(it was given None for V, c, since gated=False; say gated=True (--gated) to have them)" in str(report)
+
+
+def test_an_error_over_something_else_is_told_alone():
+    def mistaken(x, W1, b1, W2, b2):
+        raise ValueError("another mistake")
+
+    report = check(mistaken, bias=False, backends="numpy", dtypes="float64", cases="curve")
+    assert report.rows[0].message == "ValueError: another mistake"
+
+
+def test_failures_and_errors_of_a_place_are_both_told():
+    def both(x, W1, b1, W2, b2):
+        if x.ndim == 1:
+            raise ValueError("one axis")
+        return 0 * network(x, W1, b1, W2, b2)
+
+    report = check(both, backends="numpy", dtypes="float64", cases=["ordinary", "curve", "one axis"])
+    assert report.summary()[0][-1] == "fail (2 of 3), error (1 of 3)"
+
+
+def test_where_nothing_explains_a_difference_it_was_tried():
+    def strange(x, W1, b1, W2, b2):
+        return network(x, W1, b1, W2, b2) + np.sin(np.arange(x.size)).reshape(x.shape)
+
+    report = check(strange, backends="numpy", dtypes="float64", cases=["ordinary", "curve"])
+    for row in report.rows:
+        assert row.cause == ""
+        assert re.search(r"; \d\d known faults of the formula were tried, and those of the arithmetic, and none ",
+                         row.message)  # fmt: skip
+    shape = check(one_axis_lost, backends="numpy", dtypes="float64", cases="one axis").rows[0].message
+    assert "tried" not in shape
+
+
+def test_one_fault_is_told_once():
+    def without_b1(x, W1, b1, W2, b2):
+        return network(x, W1, 0 * b1, W2, b2)
+
+    report = check(without_b1, backends="numpy", dtypes=["float64", "float32"])
+    assert len(report.failures()) > 20
+    assert str(report).count("because: b1 missing") == 1
+    assert str(report).count("the answer must be") <= 3
+    others = re.search(r"as in (\d+) rows more: numpy cpu float64, numpy cpu float32; in .* and \d+ more", str(report))
+    assert others
+    assert int(others[1]) > 15
+
+
 def test_float64_served_as_float32_is_no_silent_pass():
     report = check(feed_forward, backends="jax:x64-off", dtypes=["float64", "float32"], cases="curve")
     statuses = {row.dtype: row.status for row in report.rows}
     assert statuses == {"float64": "gap", "float32": "pass"}
     assert "float64 served as float32" in str(report)
-    assert not check(feed_forward, backends="jax:x64-off", dtypes="float64", cases="curve").passed
+    alone = check(feed_forward, backends="jax:x64-off", dtypes="float64", cases="curve")
+    assert not alone.passed
+    assert str(alone).endswith("known gap of its library, so that nothing was checked as asked")
+
+
+def test_a_library_that_holds_no_float64_has_a_remedy():
+    """In a process of its own, where JAX is as it comes."""
+    code = """
+    from portable_ffn import feed_forward
+    from portable_ffn.testing import check
+    report = check(feed_forward, backends="jax", dtypes="float64", cases="curve")
+    assert {row.status for row in report.rows} == {"gap"}
+    assert all(row.message.endswith("; set JAX_ENABLE_X64=1 in the environment for float64") for row in report.rows)
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_ENABLE_X64"}
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, env=environment)
 
 
 def numpy_in_bfloat16():
@@ -587,6 +710,49 @@ def test_a_network_that_takes_something_else(fn, gated):
         check(fn, gated=gated)
 
 
+def test_a_module_is_refused_at_once_with_what_to_do():
+    import torch
+    from flax import nnx
+
+    modules = torch.nn.Sequential(torch.nn.Linear(8, 32)), torch.nn.Linear(8, 8), nnx.Linear(8, 8, rngs=nnx.Rngs(0))
+    for module in modules:
+        with pytest.raises(TypeError, match=r"goes into a function\(x, W1, b1, W2, b2\) that puts those into it and"):
+            check(module, backends="torch")
+    with pytest.raises(TypeError, match=r"fn must be a network to call .* got the class Linear"):
+        check(torch.nn.Linear, backends="torch")
+
+
+def test_a_module_that_takes_the_arrays_is_called_with_them():
+    import torch
+
+    class Network(torch.nn.Module):
+        def forward(self, x, W1, b1, W2, b2):
+            return torch.relu(x @ W1 + b1) @ W2 + b2
+
+    assert check(Network(), backends="torch", dtypes="float32", cases=["curve", "ordinary"]).passed
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"d_model": 0}, ValueError, "d_model must be 1 or more, got 0"),
+        ({"d_model": -3}, ValueError, "d_model must be 1 or more, got -3"),
+        ({"d_ff": -1}, ValueError, "d_ff must be 0 or more, got -1"),
+        ({"d_ff": 2.5}, TypeError, r"d_ff must be an integer, got 2\.5"),
+        ({"d_model": True}, TypeError, "d_model must be an integer, got True"),
+        ({"seed": -1}, ValueError, "seed must be 0 or more, got -1"),
+        ({"seed": "1"}, TypeError, "seed must be an integer, got '1'"),
+    ],
+)
+def test_sizes_and_seeds_are_whole_numbers(options, error, match):
+    with pytest.raises(error, match=match):
+        check(feed_forward, **options)
+
+
+def test_an_empty_hidden_layer_is_checked():
+    assert numpy_only(feed_forward, d_ff=0).passed
+
+
 def test_what_is_no_network():
     with pytest.raises(TypeError, match=r"fn must be a network to call .* got str"):
         check("feed_forward")
@@ -682,8 +848,32 @@ def test_a_report_in_words():
 
 def test_many_failures_are_counted_and_not_listed():
     text = str(Report(tuple(row("fail", 3.0, case=f"case {n}", message="too far") for n in range(40))))
-    assert text.count("too far") == 12
+    assert text.count("too far") == 1
+    assert (
+        "\n  as in 39 rows more: numpy cpu float64; in case 1, case 2, case 3, case 4, case 5, case 6 and 33 more\n"
+        in text
+    )
+    text = str(Report(tuple(row("fail", 3.0, message="too far", cause=f"cause {n}") for n in range(40))))
+    assert text.count("because: cause") == 12
     assert "... and 28 rows more" in text
+
+
+def test_rows_of_one_cause_stand_together():
+    """What explains most rows is told first, with the causes that all of them share."""
+    causes = ("b2 missing", "b1 missing; or scaled", "b1 missing", "scaled; or b1 missing", "")
+    rows = [row("fail", 3.0, case=f"case {n}", message=f"wrong {n}", cause=cause) for n, cause in enumerate(causes)]
+    raised = [row("error", np.nan, case=f"case {n}", message=f"ValueError: of {n} numbers") for n in (7, 8)]
+    lines = str(Report((*rows, *raised))).splitlines()[2:-1]
+    assert lines == [
+        "numpy cpu float64, relu, case 1: wrong 1",
+        "  because: b1 missing",
+        "  as in 2 rows more: numpy cpu float64; in case 2, case 3",
+        "numpy cpu float64, relu, case 7: ValueError: of 7 numbers",
+        "  as in 1 row more: numpy cpu float64; in case 8",
+        "numpy cpu float64, relu, case 0: wrong 0",
+        "  because: b2 missing",
+        "numpy cpu float64, relu, case 4: wrong 4",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -718,6 +908,11 @@ def test_a_report_as_a_page(tmp_path):
     assert page.lower().startswith("<!doctype html>")
 
 
+def test_a_page_in_a_folder_that_does_not_exist(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"the folder .*none doesn't exist; make it first"):
+        Report((row(),)).to_html(tmp_path / "none" / "page.html")
+
+
 def test_progress_sees_each_row():
     seen = []
     report = numpy_only(network, progress=seen.append)
@@ -745,6 +940,23 @@ SUITE = """
         from portable_ffn import feed_forward
         check_feed_forward(feed_forward)
     """
+
+FORGOTTEN = """
+    import numpy as np, pytest
+
+    @pytest.mark.feed_forward(backends="numpy", dtypes="float64", cases="curve")
+    @pytest.mark.parametrize("bias", [True, False])
+    def test_forgotten(check_feed_forward, bias):
+        check_feed_forward(lambda x, W1, W2: np.maximum(x @ W1, 0) @ W2, bias=bias)
+    """
+
+
+def test_a_suite_is_warned_of_what_is_not_checked(tmp_path):
+    (tmp_path / "test_suite.py").write_text(textwrap.dedent(FORGOTTEN))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "2 passed, 1 warning" in ran.stdout, ran.stdout + ran.stderr
+    assert "UserWarning: <lambda> takes no b1, b2: checked without biases" in ran.stdout
 
 
 @pytest.mark.parametrize("asked", [[], ["-p", "portable_ffn.testing.plugin"]], ids=["by its fixture", "by -p"])

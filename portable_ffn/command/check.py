@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from portable_ffn import ACTIVATIONS, ClippedGate, feed_forward
@@ -13,6 +14,7 @@ from portable_ffn.command import CannotRun
 from portable_ffn.command._progress import shown
 from portable_ffn.testing import BACKENDS, Report, Row, check
 from portable_ffn.testing._model import LIBRARIES
+from portable_ffn.testing._page import missing_folder
 from portable_ffn.testing._select import select
 
 # What is run where no activation is asked for: two networks on every case, the others where they bend and where they
@@ -76,6 +78,11 @@ def _refuse_missing(args: argparse.Namespace) -> None:
         raise CannotRun("--gated and --no-bias are facts of a model's weights; leave them out")
     if args.activation is not None and args.model is None and args.activation not in ACTIVATIONS:
         raise CannotRun(f"--activation must be one of {', '.join(ACTIVATIONS)}, got {args.activation!r}")
+    if args.html is not None:
+        try:
+            missing_folder(Path(args.html).expanduser())
+        except OSError as error:
+            raise CannotRun(f"--html {args.html} can't be written: {error.strerror}") from None
     try:
         selection = select(args.backend, args.device, args.dtype)
     except ValueError as error:

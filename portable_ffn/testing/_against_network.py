@@ -52,7 +52,7 @@ def _told(a: Any, b: Any, facts: list[str], dtype: str) -> str:
     if facts:
         return f"within the rounding of {dtype}, though {'; '.join(facts)}"
     weights = zip(a.weights, b.weights, strict=True)
-    same = all(np.array_equal(mine, other) for mine, other in weights if mine is not None)
+    same = all(np.array_equal(mine, other, equal_nan=True) for mine, other in weights if mine is not None)
     return "equal" if same else f"equal as {dtype} holds them"
 
 

@@ -83,6 +83,14 @@ def _matters(failure: Failure, answer: Answer) -> bool:
     return failure._replace(got=answer[0]).worst((failure.expected, failure.bound)) > 1.0
 
 
+def tried(failure: Failure, known: Known) -> str:
+    """In words, that nothing in the table explains an answer; "" where there were no values to explain."""
+    if failure.got is None:
+        return ""
+    count = sum(map(len, known.values()))
+    return f"{count} known faults of the formula were tried, and those of the arithmetic, and none explains it"
+
+
 def explain(failure: Failure, known: Known | None = None, at_most: int = 3) -> str:
     """The causes in words, best first; "" where nothing in the table explains the answer."""
     return "; or ".join(dict.fromkeys(cause.says for cause in causes(failure, known)[:at_most]))

@@ -29,7 +29,8 @@ def check(
     ----------
     fn : callable
         The network, called as fn(x, W1, b1, W2, b2), gated as fn(x, W1, b1, W2, b2, V, c), with real arrays of each
-        library. A network that takes fewer of them is called with just those.
+        library. A network that takes fewer of them is called with just those, and the report notes what it doesn't
+        take: wrong biases can't be seen in it.
     activation : str, gate object or callable
         What the network is meant to compute: a name of `portable_ffn.ACTIVATIONS`, a gate such as `ClippedGate`, or
         a callable on one NumPy array.
@@ -39,7 +40,7 @@ def check(
         Names of `portable_ffn.testing.BACKENDS`, devices ("cuda", "cpu:0"), dtypes; all that are found where nothing
         is asked for, but rows that compile for long. What is asked for and missing is a row with status "error".
     d_model, d_ff : int
-        The sizes of most cases.
+        The sizes of most cases: d_model 1 or more, d_ff zero or more.
     seed : int
         Equal seeds give equal inputs, on every library.
     cases : several str, optional
@@ -54,9 +55,9 @@ def check(
     Raises
     ------
     TypeError
-        Where fn does not take the arrays of a network.
+        Where fn does not take the arrays of a network, or a size or the seed is no whole number.
     ValueError
-        For an unknown backend, dtype, case or activation.
+        For an unknown backend, dtype, case or activation, or a size or seed that is too small.
 
     Examples
     --------
@@ -73,4 +74,4 @@ def check(
     rows += plan.rows(selection.places, progress)
     versions = {place.backend.library: place.backend.version() for place in selection.places}
     look = plan.look({dtype for place in selection.places for dtype in place.dtypes})
-    return Report(tuple(rows), versions, selection.absent, (look,))
+    return Report(tuple(rows), versions, selection.absent, (look,), (plan.note,) if plan.note else ())

@@ -11,6 +11,7 @@ from portable_ffn.testing._given import Given
 from portable_ffn.testing._layers import Comparison, Layer
 from portable_ffn.testing._one_layer import OneLayer
 from portable_ffn.testing._pairs import Pairs, numbered, pair
+from portable_ffn.testing._whole import whole
 
 Model = str | os.PathLike[str] | Function
 
@@ -78,7 +79,7 @@ def compare_models(
     chosen = [two for two in pairs.both if inputs is None or two[0].layer in inputs]
     if not chosen and not (pairs.only_a or pairs.only_b):
         raise ValueError(_nothing(found, layer, inputs))
-    one = OneLayer(inputs, seed, backend(library), None if dtype is None else dtype_name(dtype))
+    one = OneLayer(inputs, whole("seed", seed, 0), backend(library), None if dtype is None else dtype_name(dtype))
     layers = []
     for number, (mine, other) in enumerate(chosen):
         layers.append(one.layer(mine, other))

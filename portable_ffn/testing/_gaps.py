@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from portable_ffn.testing._backends import Backend
+
 
 class Gap(NamedTuple):
     """An answer asked for in `dtype` that comes as `came`, and is right to the bound of `right_to`."""
@@ -34,3 +36,14 @@ GAPS: tuple[Gap, ...] = (
 def gap(library: str, dtype: str, came: str) -> Gap | None:
     """The row that may excuse an answer; None where nothing does."""
     return next((row for row in GAPS if library in row.libraries and (dtype, came) == (row.dtype, row.came)), None)
+
+
+# library -> what makes it hold float64, where that is a setting; the row of JAX without x64 is meant to be without.
+_REMEDIES = {"jax": "set JAX_ENABLE_X64=1 in the environment for float64"}
+
+
+def narrowed(backend: Backend, dtype: str, served: str) -> str:
+    """Why an array of one dtype is held in a narrower one, and what to do."""
+    why = f"{dtype} served as {served}: {backend.library} as configured holds no {dtype}"
+    remedy = _REMEDIES.get(backend.library) if backend.name != "jax:x64-off" else "the row is JAX without x64; see jax"
+    return f"{why}; {remedy}" if remedy else why

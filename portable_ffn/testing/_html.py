@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from portable_ffn.testing._html_cell import details
 from portable_ffn.testing._html_map import DTYPES, Cell, heat_map, legend, network_name, networks
 from portable_ffn.testing._page import figure, frame, text
+from portable_ffn.testing._report_text import counted
 
 if TYPE_CHECKING:
     from portable_ffn.testing._report import Report, Row
@@ -19,13 +20,12 @@ def page(report: "Report") -> str:
     ran = [row for row in report.rows if row.dtype]
     by_network = networks(ran)
     cells = [cell for network in by_network.values() for cell in network]
-    found = Counter(row.status for row in report.rows)
-    counts = ", ".join(f"{found[status]} {status}" for status in ("pass", "fail", "error", "gap") if found[status])
     verdict = "Passed" if report.passed else "Not passed"
     mark = '<span class="mark good">✓</span>' if report.passed else '<span class="mark bad">✕</span>'
     body = [
         f"<h1>{mark} {verdict}</h1>",
-        f'<p class="muted">{text(counts or "no row was run")}. {UNITS}</p>',
+        f'<p class="muted">{text(counted(report.rows) or "no row was run")}. {UNITS}</p>',
+        *(f'<p class="wrap"><strong>Note</strong>: {text(note)}</p>' for note in report.notes),
         _where_to_look(cells),
         *_missing(row for row in report.rows if not row.dtype),
         "<h2>Library, dtype, activation</h2>" if cells else "",

@@ -114,7 +114,9 @@ def _cell(cell: Cell | None) -> str:
     }[cell.status]
     causes = "; ".join(dict.fromkeys(row.cause for row in cell.rows if row.status == "fail" and row.cause))
     because = f", because {causes}" if causes else ""
-    label = f"{shown}: {cell.place}, {network_name(cell.rows[0])}, {_SAID[cell.status]}{because}"
+    bad = [_SAID[status] for status in ("error", "fail") if any(row.status == status for row in cell.rows)]
+    said = " and ".join(bad) or _SAID[cell.status]
+    label = f"{shown}: {cell.place}, {network_name(cell.rows[0])}, {said}{because}"
     bold = " bold" if cell.status in ("fail", "error") else ""
     return (
         f'<td><button type="button" class="cell {shade(cell.status, cell.worst)}{bold}" popovertarget="{cell.panel}" '

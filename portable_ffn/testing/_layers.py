@@ -12,7 +12,9 @@ import numpy as np
 from portable_ffn.testing._arrays import Float64
 from portable_ffn.testing._compare import Agreement, shares
 from portable_ffn.testing._example import Example
-from portable_ffn.testing._report import aligned, json_numbers, number
+from portable_ffn.testing._page import write
+from portable_ffn.testing._report import json_numbers
+from portable_ffn.testing._report_text import aligned, number
 from portable_ffn.testing._unequal import Unequal
 
 
@@ -121,10 +123,13 @@ class Comparison:
         return json.dumps(json_numbers(content), indent=1, allow_nan=False)
 
     def to_html(self, path: str | Path) -> None:
-        """Write one page, complete in itself, that shows where to look."""
+        """Write one page, complete in itself, that shows where to look.
+
+        Raises OSError where it can't be written, with the folder's name where that doesn't exist.
+        """
         from portable_ffn.testing._html_layers import page
 
-        Path(path).expanduser().write_text(page(self), encoding="utf-8")
+        write(path, page(self))
 
     def __str__(self) -> str:
         table: list[tuple[str, ...]] = [("layer", "dtype", "worst/bound", "median/bound", "verdict")]

@@ -13,10 +13,12 @@ from portable_ffn._typing import DType
 from portable_ffn.testing._arrays import Float64, held, take
 from portable_ffn.testing._backends import Backend
 from portable_ffn.testing._compare import compare, shares
+from portable_ffn.testing._gaps import narrowed
 from portable_ffn.testing._given import Given, random_inputs
 from portable_ffn.testing._plan import activation_name, said
 from portable_ffn.testing._report import Report, Row
 from portable_ffn.testing._select import Place, select
+from portable_ffn.testing._whole import whole
 
 # One row a library: its other ways of running are what the matrix is for.
 LIBRARIES = ("numpy", "torch", "torch:cuda", "jax", "jax:gpu", "array-api-strict", "dask", "ndonnx", "mlx", "cupy")
@@ -60,6 +62,7 @@ def check_model(
     """
     from portable_ffn import checkpoint
 
+    seed = whole("seed", seed, 0)
     wanted = [name for name in LIBRARIES if backends is None]
     asked = list(backends) if backends is not None else None
     selection = select(asked, devices, dtypes)
@@ -81,6 +84,11 @@ def check_model(
     ]
     versions = {place.backend.library: place.backend.version() for place in places}
     return Report((*missing, *rows), versions, selection.absent)
+
+
+def _same(a: Float64, b: Float64) -> bool:
+    """Whether two arrays hold the same numbers, NaN where the other has NaN."""
+    return np.array_equal(a, b, equal_nan=True)
 
 
 def _names(entries: list[Any]) -> list[str]:
@@ -140,9 +148,8 @@ class _Layer:
             if fault:
                 yield fill(case, "fail", found.worst, message=fault)
             elif served != dtype:
-                why = f"{dtype} served as {served}"
-                reason = f"{why}: {backend.library} as configured holds no {dtype}"
-                yield fill(case, "gap", found.worst, why, reason)
+                reason = narrowed(backend, dtype, served)
+                yield fill(case, "gap", found.worst, f"{dtype} served as {served}", reason)
             else:
                 yield fill(case, "pass", found.worst)
 
@@ -152,7 +159,7 @@ class _Layer:
         changed = [
             name
             for name, there, here in zip(Weights._fields, weights, before, strict=True)
-            if there is not None and not np.array_equal(take(there), here if served == dtype else held(here, served))
+            if there is not None and not _same(take(there), here if served == dtype else held(here, served))
         ]
         return f"weights must arrive as they are in the file, but {', '.join(changed)} changed" if changed else ""
 

@@ -1,8 +1,10 @@
 """The frame of a page that is complete in itself: no script, no network, text that can't be anything else."""
 
+import errno
 import html
 import math
 import re
+from pathlib import Path
 
 # What may not stand in a text: controls, surrogates, and marks that turn the direction of what follows.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -39,6 +41,19 @@ def numbers(values: tuple[float, ...], at_most: int = 16) -> str:
     """A list of numbers as one would type it."""
     shown = ", ".join(map(repr, values[:at_most]))
     return f"[{shown}{', …' if len(values) > at_most else ''}]"
+
+
+def write(path: str | Path, source: str) -> None:
+    """Write a page; FileNotFoundError in plain words where its folder doesn't exist."""
+    place = Path(path).expanduser()
+    missing_folder(place)
+    place.write_text(source, encoding="utf-8")
+
+
+def missing_folder(place: Path) -> None:
+    """Raise FileNotFoundError where the folder of a file to be written doesn't exist."""
+    if not place.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"the folder {place.parent} doesn't exist; make it first", str(place))
 
 
 def frame(title: str, body: str) -> str:

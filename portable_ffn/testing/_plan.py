@@ -9,17 +9,19 @@ import numpy as np
 from portable_ffn import oracle
 from portable_ffn._dtype import dtype_name
 from portable_ffn._typing import Activation
-from portable_ffn.testing._arrays import Float64, take
+from portable_ffn.testing._arrays import Float64
 from portable_ffn.testing._backends import Backend, Function
-from portable_ffn.testing._call import ARRAYS, arrays_taken
+from portable_ffn.testing._call import arrays_meant, arrays_taken, not_taken, told_of_none
 from portable_ffn.testing._cases import Case, Inputs, chosen
-from portable_ffn.testing._causes import Failure, Known, explain
+from portable_ffn.testing._causes import Failure, Known, explain, tried
 from portable_ffn.testing._compare import Agreement, compare
 from portable_ffn.testing._example import smallest
-from portable_ffn.testing._gaps import gap
+from portable_ffn.testing._gaps import gap, narrowed
+from portable_ffn.testing._placed import placed, positional, written
 from portable_ffn.testing._report import Row
 from portable_ffn.testing._select import Place
 from portable_ffn.testing._visible import Look
+from portable_ffn.testing._whole import whole
 
 
 class Plan:
@@ -37,13 +39,15 @@ class Plan:
         cases: Iterable[str] | None = None,
         quiet: bool = True,
     ) -> None:
+        # Some cases replace one number of x, so that x needs one; a hidden layer may be empty.
+        self.sizes = whole("d_model", d_model, 1), whole("d_ff", d_ff, 0)
+        self.seed = whole("seed", seed, 0)
         order = arrays_taken(fn, gated, bias)
-        meant = {"x", "W1", "W2", *(("b1", "b2") if bias else ()), *(("V",) if gated else ())}
-        meant |= {"c"} if gated and bias else set()
-        self.taken = frozenset(meant & set(order))
-        self.fn = _positional(fn, order)
+        self.taken = frozenset(arrays_meant(gated, bias)) & frozenset(order)
+        self.note = not_taken(fn, order, gated, bias)
+        self.fn = positional(fn, order)
         self.activation, self.gated = activation, gated
-        self.sizes, self.seed = (d_model, d_ff), seed
+        self.why_none = partial(told_of_none, gated=gated, bias=bias, taken=order)
         # A network in plain NumPy warns of an infinity that it was given: that is no fault of its.
         self.errors: Literal["ignore", "warn"] = "ignore" if quiet else "warn"
         self.cases = chosen(cases)
@@ -71,33 +75,32 @@ class Plan:
         inputs = self.answer(case, dtype, dtype)[0]
         fill = self._filler(backend.name, device, dtype, case.name)
         with backend.inside(), np.errstate(all=self.errors):
-            arrays = _placed(backend, device, dtype, case, inputs)
+            arrays = placed(backend, device, dtype, case, inputs)
             served = dtype_name(arrays[0].dtype)
             try:
                 got = wrapped(*arrays)
             except (Exception, SystemExit) as error:  # a network that ends the process has not been checked
-                return fill("error", np.nan, message=said(error))
+                return fill("error", np.nan, message=said(error) + self.why_none(error))
             _, expected, bound = self.answer(case, dtype, served)
             try:
                 found = compare(
                     got, arrays[0], expected, bound, dtype=served, device=device, valueless=backend.valueless
                 )
             except Exception as error:  # a lazy library computes here, and raises what it has to say
-                return fill("error", np.nan, message=said(error))
-            written = "" if backend.valueless else _written(arrays, inputs, served, dtype)
+                return fill("error", np.nan, message=said(error) + self.why_none(error))
+            changed = "" if backend.valueless else written(arrays, inputs, served, dtype)
             # A backend that compiles at each new shape is not asked for one position alone.
-            again = None if backend.slow else lambda few: wrapped(*_placed(backend, device, dtype, case, few))
+            again = None if backend.slow else lambda few: wrapped(*placed(backend, device, dtype, case, few))
             example = smallest(inputs, found, expected, bound, again)
             excused = self._excused(case, backend, device, dtype, served, got, arrays[0]) if found.fault else None
-        if excused is not None and not written:
+        if excused is not None and not changed:
             return fill("gap", excused[0], message=excused[1])
-        if found.fault or written:
-            fault = "; ".join(filter(None, (found.fault, written)))
-            cause = self._cause(case, inputs, found, got, dtype, expected, bound)
+        if found.fault or changed:
+            cause, none = self._cause(case, inputs, found, got, dtype, expected, bound)
+            fault = "; ".join(filter(None, (found.fault, changed, none)))
             return fill("fail", found.worst, cause, fault, example)
         if served != dtype:
-            why = f"{dtype} served as {served}: {backend.library} as configured holds no {dtype}"
-            return fill("gap", found.worst, f"{dtype} served as {served}", why)
+            return fill("gap", found.worst, f"{dtype} served as {served}", narrowed(backend, dtype, served))
         return fill("pass", found.worst)
 
     def look(self, dtypes: Iterable[str]) -> Look:
@@ -145,17 +148,21 @@ class Plan:
 
     def _cause(
         self, case: Case, inputs: Inputs, found: Agreement, got: Any, dtype: str, expected: Float64, bound: Float64
-    ) -> str:
-        """What explains a failure; of values within the bound there is only the dtype to explain."""
+    ) -> tuple[str, str]:
+        """What explains a failure, and where nothing does, that it was tried.
+
+        Of values within the bound there is only the dtype to explain.
+        """
         came = dtype_name(got.dtype) if hasattr(got, "dtype") else ""
         if found.worst <= 1.0:
-            return f"{dtype} served as {came}" if came != dtype else ""
+            return f"{dtype} served as {came}" if came != dtype else "", ""
         # The oracle's answer is one object for each input, dtype and dtype that it is served as.
         known = self.known.setdefault((id(expected), came), {})
-        return explain(
-            Failure(inputs.x, inputs.weights, self.activation, dtype, came, found.values, expected, bound, case.name),
-            known,
+        failure = Failure(
+            inputs.x, inputs.weights, self.activation, dtype, came, found.values, expected, bound, case.name
         )
+        cause = explain(failure, known)
+        return cause, "" if cause else tried(failure, known)
 
 
 def activation_name(activation: Activation) -> str:
@@ -165,48 +172,6 @@ def activation_name(activation: Activation) -> str:
     if hasattr(activation, "gate"):
         return repr(activation)
     return str(getattr(activation, "name", None) or getattr(activation, "__name__", None) or type(activation).__name__)
-
-
-def _positional(fn: Function, order: tuple[str, ...]) -> Function:
-    """The network as a function of all seven arrays, called with those that it takes."""
-    places = [ARRAYS.index(name) for name in order]
-
-    def network(*arrays: Any) -> Any:
-        return fn(*[arrays[place] for place in places])
-
-    return network
-
-
-def _placed(backend: Backend, device: str, dtype: str, case: Case, inputs: Inputs) -> list[Any]:
-    """The inputs as arrays of the backend, lying in memory as the case says; None where None."""
-    x = np.repeat(inputs.x, 2, axis=-1) if case.strided else inputs.x
-    placed = backend.put(x, dtype, device)
-    arrays = [placed[..., ::2] if case.strided else placed]
-    for values in inputs.weights:
-        if values is None:
-            arrays.append(None)
-        elif case.transposed and values.ndim == 2:
-            arrays.append(backend.put(values.T, dtype, device).T)
-        else:
-            arrays.append(backend.put(values, dtype, device))
-    if case.read_only and backend.library == "numpy":
-        for array in arrays:
-            if array is not None:
-                array.flags.writeable = False
-    return arrays
-
-
-def _written(arrays: list[Any], inputs: Inputs, served: str, dtype: str) -> str:
-    """Which of the caller's arrays the network has written to."""
-    if served != dtype:
-        return ""
-    before = (inputs.x, *inputs.weights)
-    changed = [
-        name
-        for name, array, values in zip(ARRAYS, arrays, before, strict=True)
-        if array is not None and values is not None and not np.array_equal(take(array), values, equal_nan=True)
-    ]
-    return f"the caller's arrays must not be written to, but {', '.join(changed)} changed" if changed else ""
 
 
 def said(error: BaseException) -> str:

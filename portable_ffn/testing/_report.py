@@ -4,11 +4,12 @@ import json
 import math
 from collections import Counter
 from dataclasses import asdict, dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from portable_ffn.testing._example import Example
+from portable_ffn.testing._page import write
+from portable_ffn.testing._report_text import report_text, summary
 
 if TYPE_CHECKING:
     from portable_ffn.testing._visible import Look, Sight
@@ -64,12 +65,15 @@ class Report:
         Backend -> why it was not run.
     looks : tuple of Look
         The networks as they were looked at, from which `sights` says what can't be seen.
+    notes : tuple of str
+        What was not checked, and why.
     """
 
     rows: tuple[Row, ...]
     versions: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     looks: tuple["Look", ...] = field(default=(), repr=False)
+    notes: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -93,7 +97,7 @@ class Report:
         return sights(self.looks)
 
     def to_json(self) -> str:
-        """One JSON document: passed, rows, versions, absent, unseen.
+        """One JSON document: passed, rows, versions, absent, notes, unseen.
 
         A number is null where it is NaN, and the string "inf" or "-inf" where it is infinite: `worst` is null where no
         values were compared, "inf" where a NaN or an infinity is out of place. `unseen` lists for each network and
@@ -108,75 +112,23 @@ class Report:
             for sight in self.sights()
         ]
         content = {"passed": self.passed, "rows": rows, "versions": self.versions, "absent": self.absent}
-        return json.dumps({**content, "unseen": unseen}, indent=1, allow_nan=False)
+        return json.dumps({**content, "notes": self.notes, "unseen": unseen}, indent=1, allow_nan=False)
 
     def to_html(self, path: str | Path) -> None:
-        """Write one page, complete in itself, that shows where to look."""
+        """Write one page, complete in itself, that shows where to look.
+
+        Raises OSError where it can't be written, with the folder's name where that doesn't exist.
+        """
         from portable_ffn.testing._html import page
 
-        Path(path).expanduser().write_text(page(self), encoding="utf-8")
+        write(path, page(self))
 
     def summary(self) -> list[tuple[str, str, str, str, str]]:
         """A line for each backend, device and dtype: these, the worst error over the bound, and the verdict."""
-        ordered = sorted(self.rows, key=_place(self.rows))
-        return [
-            (*_key(group[0]), number(_worst(group)), _verdict(group))
-            for _, found in groupby(ordered, key=_key)
-            for group in [list(found)]
-        ]
+        return summary(self.rows)
 
     def __str__(self) -> str:
-        lines = aligned([("library", "device", "dtype", "error/bound", "verdict"), *self.summary()])
-        for row in self.failures()[:_SHOWN]:
-            gated = ", gated" if row.gated else ""
-            lines.append(f"{row.backend} {row.device} {row.dtype}, {row.activation}{gated}, {row.case}: {row.message}")
-            if row.cause:
-                lines.append(f"  because: {row.cause}")
-        more = len(self.failures()) - _SHOWN
-        if more > 0:
-            lines.append(f"... and {more} rows more")
-        if self.looks:
-            from portable_ffn.testing._visible import told
-
-            lines += told(self.looks)
-        lines.append(self._last())
-        return "\n".join(lines)
-
-    def _last(self) -> str:
-        """The verdict in a line."""
-        if not self.rows:
-            return "not passed: no row was run"
-        found = Counter(row.status for row in self.rows)
-        counts = ", ".join(f"{found[status]} {status}" for status in ("pass", "fail", "error", "gap") if found[status])
-        return f"{'passed' if self.passed else 'not passed'}: {counts}"
-
-
-_SHOWN = 12
-
-
-def _key(row: Row) -> tuple[str, str, str]:
-    """What one line of the table is about."""
-    return row.backend, row.device, row.dtype
-
-
-def _place(rows: tuple[Row, ...]) -> Any:
-    """The order in which places and dtypes were first met."""
-    places: dict[tuple[str, str], int] = {}
-    dtypes: dict[str, int] = {}
-    for row in rows:
-        places.setdefault((row.backend, row.device), len(places))
-        dtypes.setdefault(row.dtype, len(dtypes))
-    return lambda row: (places[row.backend, row.device], dtypes[row.dtype])
-
-
-def _worst(rows: list[Row]) -> float:
-    """The largest error of several rows; NaN where none compared any values."""
-    return max((row.worst for row in rows if not math.isnan(row.worst)), default=math.nan)
-
-
-def number(worst: float) -> str:
-    """An error in units of the bound, as text."""
-    return "-" if math.isnan(worst) else f"{worst:.3g}"
+        return report_text(self)
 
 
 def json_numbers(value: Any) -> Any:
@@ -188,21 +140,3 @@ def json_numbers(value: Any) -> Any:
     if not isinstance(value, float) or math.isfinite(value):
         return value
     return None if math.isnan(value) else str(value)
-
-
-def _verdict(rows: list[Row]) -> str:
-    """The gravest status among several rows, with how many have it, and the first reason of a gap."""
-    found = Counter(row.status for row in rows)
-    for status in ("error", "fail"):
-        if found[status]:
-            return f"{status} ({found[status]} of {len(rows)})"
-    if found["gap"]:
-        reason = next(row.message for row in rows if row.status == "gap")
-        return f"gap ({found['gap']} of {len(rows)}): {reason}"
-    return "pass" if any(not math.isnan(row.worst) for row in rows) else "pass (shapes only)"
-
-
-def aligned(table: list[tuple[str, ...]]) -> list[str]:
-    """Columns of equal width."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]

@@ -14,7 +14,7 @@ from portable_ffn._dtype import REAL_FLOATING
 from portable_ffn._typing import Activation
 from portable_ffn.testing import _roundings as arithmetic
 from portable_ffn.testing._arrays import Float64, held
-from portable_ffn.testing._cases import chosen
+from portable_ffn.testing._cases import CASES, chosen
 from portable_ffn.testing._causes import FORMULA
 from portable_ffn.testing._compare import shares
 from portable_ffn.testing._exact import Exact
@@ -99,20 +99,24 @@ def _answers(f: Failure, found: dict[str, float]) -> Iterator[tuple[str, Float64
 
 
 def told(looks: Iterable[Look], at_most: int = 3) -> list[str]:
-    """What can't be seen, a line for each network and dtype; counted only where there are many networks."""
-    blind = [sight for sight in sights(looks) if sight.unseen]
-    networks = {(sight.activation, sight.gated, sight.bias) for sight in blind}
-    if len(networks) <= at_most:
-        return [
-            f"can't be seen in {sight.dtype}, {sight.activation}{', gated' if sight.gated else ''}: "
-            f"{'; '.join(sight.unseen)}"
-            for sight in blind
-        ]
-    lines = []
-    for dtype in REAL_FLOATING[::-1]:
-        here = [sight for sight in blind if sight.dtype == dtype]
-        if here:
-            count, all_of_them = sum(len(sight.unseen) for sight in here), sum(len(sight.effects) for sight in here)
-            counted = f"{count} of {all_of_them} faults of {len(here)} networks"
-            lines.append(f"can't be seen in {dtype} on these cases: {counted}, named in the JSON")
+    """What can't be seen, a line for each network and dtype.
+
+    Many networks that were run on a few cases are told in one line, whatever they hide: there it is the cases that
+    were left out, more than the rounding, that hide it, and a count of that would say nothing of the networks.
+    """
+    looks = tuple(looks)
+    few = [look for look in looks if len(look.cases) < len(CASES)]
+    few = few if len(few) > at_most else []
+    lines = [
+        f"can't be seen in {sight.dtype}, {sight.activation}{', gated' if sight.gated else ''}: "
+        f"{'; '.join(sight.unseen)}"
+        for sight in sights(look for look in looks if look not in few)
+        if sight.unseen
+    ]
+    if few:
+        cases = dict.fromkeys(case for look in few for case in look.cases)
+        lines.append(
+            f"{len(few)} of {len(looks)} networks were run on {len(cases)} of {len(CASES)} cases ({', '.join(cases)}): "
+            "faults that these don't show, for want of cases or below the rounding, are named in the JSON"
+        )
     return lines

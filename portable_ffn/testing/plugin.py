@@ -8,6 +8,7 @@ A test that asks for the fixture `check_feed_forward` is run once for each backe
 that down. Where no test asks for it nothing happens, and no array library is imported.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,7 @@ def check_feed_forward(request: pytest.FixtureRequest) -> Callable[..., "Report"
 
     It takes what `portable_ffn.testing.check` takes besides backends, devices, dtypes and cases. A row outside the
     bound fails, a known limit of the library is an expected failure, a backend that was asked for and is missing fails.
+    What the network doesn't take, and what is not checked therefore, is a warning.
     """
     if len(request.param) == 2:
         pytest.fail("{} was asked for, but {}".format(*request.param), pytrace=False)
@@ -73,6 +75,8 @@ def check_feed_forward(request: pytest.FixtureRequest) -> Callable[..., "Report"
         for row in report.failures():
             because = f"\nbecause: {row.cause}" if row.cause else ""
             pytest.fail(f"{row.message}{because}", pytrace=False)
+        for note in report.notes:
+            warnings.warn(note, stacklevel=2)
         for row in report.rows:
             if row.status == "gap":
                 pytest.xfail(row.message)
