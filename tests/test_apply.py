@@ -629,6 +629,7 @@ def test_what_is_advised_are_options(tmp_path, model, capsys):
         ("layout='in_out' contradicts the shapes", "--layout in_out contradicts the shapes"),
         ("Pass activation=ClippedGate(...)", "In Python, pass activation=ClippedGate(...)"),
         ("pass activation=, such as ClippedGate(limit)", "in Python, pass activation=, such as ClippedGate(limit)"),
+        ("activation must be one of elu, gelu", "--activation must be one of elu, gelu"),
         ("hidden_activation = silu, w.activation", "hidden_activation = silu, w.activation"),
     ],
 )

@@ -5,6 +5,8 @@ import re
 _ARGUMENT = re.compile(r"""\b(activation|gate|layout|stack|name)=(?:"([\w-]+)"|'([\w-]+)')?(?![\w\[({])""")
 # A gate with numbers of its own can't be spelled on a command line.
 _OBJECT = re.compile(r"\b([Pp])ass (activation=[^;]*\w+Gate\()")
+# The library's word for what was given, where a message begins with it.
+_SUBJECT = re.compile(r"\A(activation|gate|layout|layer|stack|name)(?= must )")
 _FACTS = ("activation", "gate", "layout")
 
 
@@ -15,8 +17,8 @@ def as_options(message: str, *, sides: bool = False) -> str:
         return _OBJECT.sub(lambda match: f"{'I' if match[1] == 'P' else 'i'}n Python, pass {match[2]}", message)
 
     def option(match: re.Match[str]) -> str:
-        value = match[2] or match[3]
+        value = match[2] or match[3] if match.re is _ARGUMENT else None
         both = "-a/-b" if sides and match[1] in _FACTS else ""
         return f"--{match[1]}{both}" + (f" {value}" if value else "")
 
-    return _ARGUMENT.sub(option, message)
+    return _SUBJECT.sub(option, _ARGUMENT.sub(option, message))
