@@ -277,6 +277,15 @@ def test_a_nan_among_a_models_weights_is_no_change(capsys, checkpoint):
     assert "must arrive as they are" not in out
 
 
+def test_layers_that_a_model_lacks_are_noted(capsys, checkpoint):
+    config = json.loads((checkpoint / "config.json").read_text())
+    (checkpoint / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 5}))
+    _, out, _ = ran(capsys, "check", "--model", checkpoint, "--backend", "numpy", "--json")
+    (note,) = json.loads(out)["notes"]
+    assert "5" in note
+    assert "2, 3, 4" in note
+
+
 def test_a_model_with_another_activation_than_it_says(capsys, checkpoint):
     """What the checkpoint is told to mean is what is checked."""
     status, out, _ = ran(capsys, "check", "--model", checkpoint, "--activation", "relu", "--backend", "numpy", "--json")

@@ -157,6 +157,11 @@ def test_what_differs_is_named(a, tmp_path, fault):
     assert abs(found.first.example.got - found.first.example.expected) > found.first.example.bound
 
 
+def test_a_nan_is_called_a_nan(a, tmp_path):
+    b = bert(tmp_path / "b", one("output.dense.weight", at((3, 5), np.nan)))
+    assert "W2 is NaN only in B at (5, 3)" in str(compare_models(a, b))
+
+
 def test_branches_of_a_gated_model(tmp_path):
     def swapped(tensors):
         gate, up = "model.layers.1.mlp.gate_proj.weight", "model.layers.1.mlp.up_proj.weight"
@@ -239,6 +244,7 @@ def test_a_layer_that_cannot_be_read_is_an_error_of_its_own(a, tmp_path):
     found = compare_models(a, b)
     assert [layer.status for layer in found.layers] == ["pass", "error", "pass", "pass"]
     assert found.layers[1].message.startswith("CheckpointError")
+    assert str(found).endswith("not passed: 3 of 4 layers agree, 1 could not be compared")
     assert not found.passed
     assert not found.different
 

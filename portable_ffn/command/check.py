@@ -11,6 +11,7 @@ from typing import Any
 
 from portable_ffn import ACTIVATIONS, ClippedGate, feed_forward
 from portable_ffn.command import CannotRun
+from portable_ffn.command._options import as_options
 from portable_ffn.command._progress import shown
 from portable_ffn.testing import BACKENDS, Report, Row, check
 from portable_ffn.testing._model import LIBRARIES
@@ -149,7 +150,7 @@ def _model(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
         inputs = None if args.inputs is None else file_inputs(args.inputs)
         return check_model(args.model, inputs=inputs, progress=progress, **_chosen(args), **facts)
     except (CheckpointError, ValueError, OSError) as error:
-        raise CannotRun(f"--model {args.model}: {error}") from None
+        raise CannotRun(f"--model {args.model}: {as_options(str(error))}") from None
 
 
 def natural(word: str) -> int:

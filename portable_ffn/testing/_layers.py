@@ -150,5 +150,7 @@ class Comparison:
             lines.append(f"not compared, since the inputs don't have them: layers {', '.join(map(str, self.skipped))}")
         found = Counter(layer.status for layer in self.layers)
         counts = f"{found['pass']} of {len(self.layers)} layers agree"
+        if found["error"]:
+            counts += f", {found['error']} could not be compared"
         lines.append(f"{'passed' if self.passed else 'not passed'}: {counts}")
         return "\n".join(lines)

@@ -54,6 +54,7 @@ def check_model(
     -------
     Report
         With the rows "layer N", "hidden N"; where an input comes with its output, a row of the oracle against that.
+        Its notes say which layers the config counts and the files lack.
 
     Raises
     ------
@@ -61,6 +62,7 @@ def check_model(
         Where the checkpoint can't be read, or doesn't say what it means.
     """
     from portable_ffn import checkpoint
+    from portable_ffn.checkpoint._missing import missing_layers
 
     seed = whole("seed", seed, 0)
     wanted = [name for name in LIBRARIES if backends is None]
@@ -83,7 +85,9 @@ def check_model(
         for name, reason in selection.missing.items()
     ]
     versions = {place.backend.library: place.backend.version() for place in places}
-    return Report((*missing, *rows), versions, selection.absent)
+    store = next((entry.store for entry in entries if entry.store is not None), None)
+    notes = [] if store is None else missing_layers(entries, store)
+    return Report((*missing, *rows), versions, selection.absent, notes=tuple(notes))
 
 
 def _same(a: Float64, b: Float64) -> bool:

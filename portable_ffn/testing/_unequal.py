@@ -56,6 +56,10 @@ def _difference(name: str, mine: Float64, other: Float64) -> Unequal:
     relative = largest / size if size else float("inf")
     rounded = next((dtype for dtype in REAL_FLOATING[::-1] if _equal(held(mine, dtype), other)), None)
     told = f"{name} differs by up to {largest:.3g} at {place}, {100 * relative:.3g} % of its largest number"
+    lone = np.isnan(mine) != np.isnan(other)
+    if lone.any():
+        first = tuple(int(i) for i in np.argwhere(lone)[0])
+        told = f"{name} is NaN only in {'A' if np.isnan(mine[first]) else 'B'} at {first}"
     if rounded is not None:
         told += f": it is A's rounded to {rounded}"
     elif mine.ndim == 2 and mine.shape[0] == mine.shape[1] and _equal(mine.T, other):
