@@ -121,6 +121,16 @@ def test_ends_of_the_line(library, name, dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
+def test_ends_of_the_line_in_tiles_on_pytorch(dtype):
+    """Many numbers go by formulas of our own, a few by PyTorch's kernel."""
+    one = put("torch", np.ones((1, 1), dtype))
+    few = read(feed_forward(put("torch", np.array(ENDS, dtype)[:, None]), one, None, one, None, activation="gelu_tanh"))
+    h = put("torch", np.tile(np.array(ENDS, dtype), 10_001)[:, None])
+    y = read(feed_forward(h, one, None, one, None, activation="gelu_tanh")).reshape(-1, len(ENDS))
+    np.testing.assert_allclose(y, np.broadcast_to(few.T, y.shape), rtol=2e-6 if dtype == "float32" else 1e-14)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("library", ["numpy", "jax"])
 def test_tail_of_the_exact_gelu(library, dtype):
     last = {"float32": 13.0, "float64": 37.0}[dtype]
