@@ -18,6 +18,7 @@ from portable_ffn.testing._given import Given, random_inputs
 from portable_ffn.testing._plan import activation_name, said
 from portable_ffn.testing._report import Report, Row
 from portable_ffn.testing._select import Place, select
+from portable_ffn.testing._unequal import equal
 from portable_ffn.testing._whole import whole
 
 # One row a library: its other ways of running are what the matrix is for.
@@ -90,11 +91,6 @@ def check_model(
     return Report((*missing, *rows), versions, selection.absent, notes=tuple(notes))
 
 
-def _same(a: Float64, b: Float64) -> bool:
-    """Whether two arrays hold the same numbers, NaN where the other has NaN."""
-    return np.array_equal(a, b, equal_nan=True)
-
-
 def _names(entries: list[Any]) -> list[str]:
     """Each layer in a few words: its number, with its stack where there are several, else its whole name."""
     several = len({entry.stack for entry in entries}) > 1
@@ -163,7 +159,7 @@ class _Layer:
         changed = [
             name
             for name, there, here in zip(Weights._fields, weights, before, strict=True)
-            if there is not None and not _same(take(there), here if served == dtype else held(here, served))
+            if there is not None and not equal(take(there), here if served == dtype else held(here, served))
         ]
         return f"weights must arrive as they are in the file, but {', '.join(changed)} changed" if changed else ""
 

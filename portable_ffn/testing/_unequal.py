@@ -36,11 +36,11 @@ def unequal(a: Weights, b: Weights, dtype: str) -> Iterator[Unequal]:
         elif mine.shape != other.shape:
             told = f"{name} has shape {mine.shape} in A and {other.shape} in B"
             yield Unequal(name, told, float("inf"), (), float("inf"))
-        elif not _equal(held(mine, dtype), held(other, dtype)):
+        elif not equal(held(mine, dtype), held(other, dtype)):
             yield _difference(name, mine, other)
 
 
-def _equal(mine: Float64, other: Float64) -> bool:
+def equal(mine: Float64, other: Float64) -> bool:
     """Whether two arrays hold the same numbers, NaN where the other has NaN."""
     return np.array_equal(np.asarray(mine, dtype=np.float64), np.asarray(other, dtype=np.float64), equal_nan=True)
 
@@ -54,7 +54,7 @@ def _difference(name: str, mine: Float64, other: Float64) -> Unequal:
     largest, place = _largest(apart)
     size = float(np.max(np.abs(mine), initial=0.0, where=np.isfinite(mine)))
     relative = largest / size if size else float("inf")
-    rounded = next((dtype for dtype in REAL_FLOATING[::-1] if _equal(held(mine, dtype), other)), None)
+    rounded = next((dtype for dtype in REAL_FLOATING[::-1] if equal(held(mine, dtype), other)), None)
     told = f"{name} differs by up to {largest:.3g} at {place}, {100 * relative:.3g} % of its largest number"
     lone = np.isnan(mine) != np.isnan(other)
     if lone.any():
@@ -62,7 +62,7 @@ def _difference(name: str, mine: Float64, other: Float64) -> Unequal:
         told = f"{name} is NaN only in {'A' if np.isnan(mine[first]) else 'B'} at {first}"
     if rounded is not None:
         told += f": it is A's rounded to {rounded}"
-    elif mine.ndim == 2 and mine.shape[0] == mine.shape[1] and _equal(mine.T, other):
+    elif mine.ndim == 2 and mine.shape[0] == mine.shape[1] and equal(mine.T, other):
         told += ": it is A's transposed"
     return Unequal(name, told, largest, place, relative)
 
@@ -103,6 +103,6 @@ def _norms(where: str, a: Any, b: Any) -> Iterator[str]:
             yield f"the normalisation {where} has {name} only in {'B' if mine is None else 'A'}"
         elif mine is not None and mine.shape != other.shape:
             yield f"{name} of the normalisation {where} has shape {mine.shape} in A and {other.shape} in B"
-        elif mine is not None and not _equal(mine, other):
+        elif mine is not None and not equal(mine, other):
             apart = float(np.max(np.abs(np.asarray(mine, dtype=float) - np.asarray(other, dtype=float)), initial=0.0))
             yield f"{name} of the normalisation {where} differs by up to {apart:.3g}"
