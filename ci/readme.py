@@ -15,8 +15,8 @@ import numpy as np
 import portable_ffn
 from portable_ffn import feed_forward, hidden, init_weights, oracle
 from portable_ffn.testing import BACKENDS
-from portable_ffn.testing._cases import CASES
-from portable_ffn.testing._visible import SURELY, Look, sights
+from portable_ffn.testing._faults.visible import SURELY, Look, sights
+from portable_ffn.testing._inputs.cases import CASES
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 DTYPES = ("float64", "float32", "float16", "bfloat16")

@@ -7,14 +7,14 @@ Array type in is array type out: NumPy, PyTorch, JAX, CuPy, Dask, MLX, ndonnx, a
 library that follows the standard, on the device where the arrays lie. Importing this loads none of them.
 """
 
-from portable_ffn._activation import ACTIVATIONS
-from portable_ffn._clipped_gate import ClippedGate
-from portable_ffn._feed_forward import feed_forward, hidden
-from portable_ffn._gradient import feed_forward_vjp
-from portable_ffn._init import init_weights
-from portable_ffn._norm import layer_norm, rms_norm
-from portable_ffn._sublayer import sublayer
-from portable_ffn._weights import Weights
+from portable_ffn._activations.gates import ClippedGate
+from portable_ffn._activations.table import ACTIVATIONS
+from portable_ffn._network.feed_forward import feed_forward, hidden
+from portable_ffn._network.gradient import feed_forward_vjp
+from portable_ffn._network.init import init_weights
+from portable_ffn._network.norm import layer_norm, rms_norm
+from portable_ffn._network.sublayer import sublayer
+from portable_ffn._network.weights import Weights
 
 __version__ = "0.1.0"
 __all__ = [

@@ -216,7 +216,7 @@ def test_an_error_of_the_callers_own_activation_keeps_its_cause():
 
 @pytest.mark.parametrize("lost", ["intermediate", "output"])
 def test_a_checkpoint_that_has_lost_a_bias_is_refused(lost, tmp_path):
-    from portable_ffn.checkpoint._save import save_tensors
+    from portable_ffn.checkpoint._files.save import save_tensors
 
     tensors = {}
     for part, shape in (("intermediate", (32, 8)), ("output", (8, 32))):

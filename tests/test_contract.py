@@ -19,7 +19,7 @@ from portable_ffn import (
     oracle,
     rms_norm,
 )
-from portable_ffn._dtype import dtype_name
+from portable_ffn._arrays.dtype import dtype_name
 from portable_ffn.testing import BACKENDS, assert_agrees
 
 W = init_weights(4, 8)

@@ -16,7 +16,7 @@ import pytest
 
 from portable_ffn import ACTIVATIONS, ClippedGate, feed_forward, hidden, oracle
 from portable_ffn.testing import BACKENDS, assert_agrees
-from portable_ffn.testing._cases import CASES
+from portable_ffn.testing._inputs.cases import CASES
 from portable_ffn.testing._plan import Plan, activation_name
 
 EVERY_CASE = tuple(case.name for case in CASES)

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from portable_ffn._clipped_gate import ClippedGate
-from portable_ffn._gates import SoftcapGate, TopKGate
-from portable_ffn._learned import XIELU, PReLU, TanhGELU
-from portable_ffn._named import Named
-from portable_ffn._typing import Activation
+from portable_ffn._activations.gates import ClippedGate
+from portable_ffn._activations.gates_more import SoftcapGate, TopKGate
+from portable_ffn._activations.learned import XIELU, PReLU, TanhGELU
+from portable_ffn._activations.named import Named
+from portable_ffn._arrays.typing import Activation
 from portable_ffn.adapters._keras import keras
 
 # This package's own activations that are made of numbers; a configuration has the name beside them.

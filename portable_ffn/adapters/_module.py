@@ -4,13 +4,13 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from portable_ffn._feed_forward import feed_forward, hidden
-from portable_ffn._init import widths
-from portable_ffn._number import as_float
-from portable_ffn._resolve import resolve
-from portable_ffn._typing import Activation, Array
-from portable_ffn._validate import check_shapes
-from portable_ffn._weights import Weights
+from portable_ffn._activations.resolve import resolve
+from portable_ffn._arrays.number import as_float
+from portable_ffn._arrays.shapes import check_shapes
+from portable_ffn._arrays.typing import Activation, Array
+from portable_ffn._network.feed_forward import feed_forward, hidden
+from portable_ffn._network.init import widths
+from portable_ffn._network.weights import Weights
 
 # The linear layers of a network, in the order in which they are initialised: the weight and its bias.
 LAYERS = (("W1", "b1"), ("W2", "b2"), ("V", "c"))

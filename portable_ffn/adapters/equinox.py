@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Any
 
-from portable_ffn._typing import Activation, DType
-from portable_ffn._weights import Weights
+from portable_ffn._arrays.typing import Activation, DType
+from portable_ffn._network.weights import Weights
 from portable_ffn.adapters._missing import missing
 from portable_ffn.adapters._module import LAYERS, check_settings, check_weights, forward, shapes
 

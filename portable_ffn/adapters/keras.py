@@ -3,9 +3,9 @@
 import sys
 from typing import Any
 
-from portable_ffn._dtype import dtype_name, widest
-from portable_ffn._typing import Activation, DType
-from portable_ffn._weights import Weights
+from portable_ffn._arrays.dtype import dtype_name, widest
+from portable_ffn._arrays.typing import Activation, DType
+from portable_ffn._network.weights import Weights
 from portable_ffn.adapters._keras import keras
 from portable_ffn.adapters._keras_activation import deserialize, serialize
 from portable_ffn.adapters._module import check_settings, check_weights, forward, shapes

@@ -3,15 +3,15 @@
 from types import SimpleNamespace
 
 from portable_ffn import __version__
-from portable_ffn._dtype import REAL_FLOATING, dtype_name
-from portable_ffn._feed_forward import generic
-from portable_ffn._named import Named
-from portable_ffn._namespace import Library, result_dtype
-from portable_ffn._resolve import Combining, Custom, resolve
-from portable_ffn._together import one_library
-from portable_ffn._typing import Activation, Array, DType, Namespace
-from portable_ffn._validate import NAMES, check_shapes
-from portable_ffn._weights import Weights
+from portable_ffn._activations.named import Named
+from portable_ffn._activations.resolve import Combining, Custom, resolve
+from portable_ffn._arrays.arguments import one_library
+from portable_ffn._arrays.dtype import REAL_FLOATING, dtype_name
+from portable_ffn._arrays.promotion import Library, result_dtype
+from portable_ffn._arrays.shapes import NAMES, check_shapes
+from portable_ffn._arrays.typing import Activation, Array, DType, Namespace
+from portable_ffn._network.feed_forward import generic
+from portable_ffn._network.weights import Weights
 from portable_ffn.adapters._missing import missing
 
 try:

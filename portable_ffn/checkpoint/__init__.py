@@ -13,16 +13,16 @@ it, a gate object or a callable), gate= ("first", "second" or "interleaved": whe
 import os
 from typing import Any
 
-from portable_ffn._typing import Array
-from portable_ffn.checkpoint._decide import Facts
+from portable_ffn._arrays.typing import Array
+from portable_ffn.checkpoint._config.spellings import fact
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError, Undecided
+from portable_ffn.checkpoint._facts.decide import Facts
 from portable_ffn.checkpoint._find import entries
-from portable_ffn.checkpoint._network import Network
-from portable_ffn.checkpoint._own import save
+from portable_ffn.checkpoint._loaded.network import Network
+from portable_ffn.checkpoint._own_file import save
 from portable_ffn.checkpoint._pick import check_kinds, pick, refuse_unused
-from portable_ffn.checkpoint._spellings import fact
-from portable_ffn.checkpoint._store import open_store
+from portable_ffn.checkpoint._tensors.store import open_store
 
 __all__ = ["CheckpointError", "Undecided", "find", "load", "save"]
 

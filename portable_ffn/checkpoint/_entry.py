@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from portable_ffn import Weights
-from portable_ffn._typing import Array
-from portable_ffn.checkpoint._decide import Read
+from portable_ffn._arrays.typing import Array
 from portable_ffn.checkpoint._errors import CheckpointError
-from portable_ffn.checkpoint._fold import read_arrays
-from portable_ffn.checkpoint._network import Network, Norm, Sublayer
-from portable_ffn.checkpoint._placement import Placement
-from portable_ffn.checkpoint._recipe import NormRecipe, Recipe
-from portable_ffn.checkpoint._store import Store
+from portable_ffn.checkpoint._facts.decide import Read
+from portable_ffn.checkpoint._facts.sublayer import Placement
+from portable_ffn.checkpoint._loaded.fold import read_arrays
+from portable_ffn.checkpoint._loaded.network import Network, Norm, Sublayer
+from portable_ffn.checkpoint._loaded.recipe import NormRecipe, Recipe
+from portable_ffn.checkpoint._tensors.store import Store
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +156,7 @@ def _activation(read: Read, recipe: Recipe, store: Store) -> Any:
     """The activation, with its own weights read."""
     if not recipe.learned:
         return read.activation.activation
-    from portable_ffn._learned import XIELU, PReLU
+    from portable_ffn._activations.learned import XIELU, PReLU
 
     numbers = [np.asarray(store.read_logical(key), dtype=np.float64).reshape(-1) for key in recipe.learned]
     if read.activation.activation == "prelu":

@@ -4,19 +4,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from portable_ffn.checkpoint._candidates import candidates
-from portable_ffn.checkpoint._consistency import incomplete, inconsistent, torn
-from portable_ffn.checkpoint._decide import Facts, Read, decide
+from portable_ffn.checkpoint._config.gguf import gguf_config
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError, Undecided
-from portable_ffn.checkpoint._gguf_config import gguf_config
-from portable_ffn.checkpoint._inside import unexplained
-from portable_ffn.checkpoint._numbering import One, idle, layers_of, variants
-from portable_ffn.checkpoint._own import is_own, read_own
-from portable_ffn.checkpoint._placement import Placement, placement
-from portable_ffn.checkpoint._places import in_a_stack, natural, stack_of
-from portable_ffn.checkpoint._question import Question, Said, acceptable, ask
-from portable_ffn.checkpoint._store import Store
+from portable_ffn.checkpoint._facts.decide import Facts, Read, decide
+from portable_ffn.checkpoint._facts.stages import unexplained
+from portable_ffn.checkpoint._facts.sublayer import Placement, placement
+from portable_ffn.checkpoint._layers.candidates import candidates
+from portable_ffn.checkpoint._layers.consistency import incomplete, inconsistent, torn
+from portable_ffn.checkpoint._layers.context import Question, Said, acceptable, ask
+from portable_ffn.checkpoint._layers.numbering import One, idle, layers_of, variants
+from portable_ffn.checkpoint._layers.paths import in_a_stack, natural, stack_of
+from portable_ffn.checkpoint._own_file import is_own, read_own
+from portable_ffn.checkpoint._tensors.store import Store
 
 
 def entries(store: Store, facts: Facts) -> list[Entry]:

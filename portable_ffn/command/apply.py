@@ -4,9 +4,9 @@ import argparse
 import json
 import sys
 
-from portable_ffn._apply import Refused, apply, parse_size
 from portable_ffn.command import CannotRun
-from portable_ffn.command._options import as_options
+from portable_ffn.command._apply.run import Refused, apply, parse_size
+from portable_ffn.command._words import as_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

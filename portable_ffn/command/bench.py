@@ -11,11 +11,12 @@ import sys
 from typing import Any
 
 from portable_ffn import Weights, init_weights
-from portable_ffn._dtype import LOW_PRECISION
-from portable_ffn.command import CannotRun, _bench_asked
-from portable_ffn.command._contenders import CONTENDERS, GATED, half_contenders
+from portable_ffn._arrays.dtype import LOW_PRECISION
+from portable_ffn.command import CannotRun
+from portable_ffn.command._bench import request as _bench_asked
+from portable_ffn.command._bench.contenders import CONTENDERS, GATED, half_contenders
+from portable_ffn.command._bench.rounds import medians, peak_mib
 from portable_ffn.command._progress import shown
-from portable_ffn.command._rounds import medians, peak_mib
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

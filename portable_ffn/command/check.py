@@ -11,12 +11,12 @@ from typing import Any
 
 from portable_ffn import ACTIVATIONS, ClippedGate, feed_forward
 from portable_ffn.command import CannotRun
-from portable_ffn.command._options import as_options
 from portable_ffn.command._progress import shown
+from portable_ffn.command._words import as_options
 from portable_ffn.testing import BACKENDS, Report, Row, check
-from portable_ffn.testing._model import LIBRARIES
-from portable_ffn.testing._page import missing_folder
-from portable_ffn.testing._select import select
+from portable_ffn.testing._backends.select import select
+from portable_ffn.testing._check_model import LIBRARIES
+from portable_ffn.testing._report.page import missing_folder
 
 # What is run where no activation is asked for: two networks on every case, the others where they bend and where they
 # end. Attention Is All You Need, LLaMA, GPT-OSS, then every name.
@@ -142,8 +142,8 @@ def _function(args: argparse.Namespace, progress: Callable[[Row], None]) -> Repo
 def _model(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
     """The layers of a checkpoint."""
     from portable_ffn.checkpoint import CheckpointError
-    from portable_ffn.testing._given import file_inputs
-    from portable_ffn.testing._model import check_model
+    from portable_ffn.testing._check_model import check_model
+    from portable_ffn.testing._inputs.layers import file_inputs
 
     facts = {"activation": args.activation} if args.activation is not None else {}
     try:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from portable_ffn.command import CannotRun
-from portable_ffn.command._options import as_options
 from portable_ffn.command._progress import shown
+from portable_ffn.command._words import as_options
 from portable_ffn.command.check import imported
 from portable_ffn.testing import BACKENDS, Comparison, Layer, compare_models
 
@@ -102,10 +102,10 @@ def _reason(layer: Layer) -> str:
 
 def _tell_of_missing(args: argparse.Namespace) -> None:
     """Say of each checkpoint which layers its config counts and its files lack, since nothing else shows that."""
-    from portable_ffn.checkpoint._decide import Facts
+    from portable_ffn.checkpoint._facts.decide import Facts
     from portable_ffn.checkpoint._find import entries
-    from portable_ffn.checkpoint._missing import missing_layers
-    from portable_ffn.checkpoint._store import open_store
+    from portable_ffn.checkpoint._missing_layers import missing_layers
+    from portable_ffn.checkpoint._tensors.store import open_store
 
     for side, path in (("A", args.a), ("B", args.b)):
         if isinstance(model(path, side), str):
@@ -116,7 +116,7 @@ def _tell_of_missing(args: argparse.Namespace) -> None:
 
 def _compared(args: argparse.Namespace) -> Comparison:
     """The comparison; what keeps it from running is one line."""
-    from portable_ffn.testing._given import file_inputs
+    from portable_ffn.testing._inputs.layers import file_inputs
 
     if args.backend not in BACKENDS:
         raise CannotRun(f"--backend must be one of {', '.join(BACKENDS)}, got {args.backend!r}")

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 
 from portable_ffn.checkpoint import CheckpointError
-from portable_ffn.checkpoint._decide import Facts
+from portable_ffn.checkpoint._config.spellings import fact
 from portable_ffn.checkpoint._entry import Entry
+from portable_ffn.checkpoint._facts.decide import Facts
 from portable_ffn.checkpoint._find import entries as find_entries
-from portable_ffn.checkpoint._missing import missing_layers
-from portable_ffn.checkpoint._network import Network
-from portable_ffn.checkpoint._spellings import fact
-from portable_ffn.checkpoint._store import Store, open_store
+from portable_ffn.checkpoint._loaded.network import Network
+from portable_ffn.checkpoint._missing_layers import missing_layers
+from portable_ffn.checkpoint._tensors.store import Store, open_store
 from portable_ffn.command import CannotRun
-from portable_ffn.command._layers import Row, not_understood, numbers, rows, told, total_parameters
-from portable_ffn.command._layers_table import Told, print_layers
-from portable_ffn.command._memories import Statistics, statistics
-from portable_ffn.command._options import as_options
+from portable_ffn.command._inspect.memories import Statistics, statistics
+from portable_ffn.command._inspect.summary import Row, not_understood, numbers, rows, told, total_parameters
+from portable_ffn.command._inspect.table import Told, print_layers
+from portable_ffn.command._words import as_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,13 +10,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from portable_ffn.testing._backends import BACKENDS, Backend
+    from portable_ffn.testing._backends.table import BACKENDS, Backend
     from portable_ffn.testing._check import check
-    from portable_ffn.testing._compare import Agreement, assert_agrees, compare
+    from portable_ffn.testing._check_model import check_model
     from portable_ffn.testing._compare_models import compare_models
-    from portable_ffn.testing._layers import Comparison, Layer
-    from portable_ffn.testing._model import check_model
-    from portable_ffn.testing._report import Report, Row
+    from portable_ffn.testing._measure.compare import Agreement, assert_agrees, compare
+    from portable_ffn.testing._models.comparison import Comparison, Layer
+    from portable_ffn.testing._report.report import Report, Row
 
 __all__ = [
     "BACKENDS",
@@ -34,18 +34,18 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "BACKENDS": "_backends",
-    "Backend": "_backends",
+    "BACKENDS": "_backends.table",
+    "Backend": "_backends.table",
     "check": "_check",
-    "Agreement": "_compare",
-    "assert_agrees": "_compare",
-    "compare": "_compare",
+    "Agreement": "_measure.compare",
+    "assert_agrees": "_measure.compare",
+    "compare": "_measure.compare",
     "compare_models": "_compare_models",
-    "Comparison": "_layers",
-    "Layer": "_layers",
-    "check_model": "_model",
-    "Report": "_report",
-    "Row": "_report",
+    "Comparison": "_models.comparison",
+    "Layer": "_models.comparison",
+    "check_model": "_check_model",
+    "Report": "_report.report",
+    "Row": "_report.report",
 }
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable
 
-from portable_ffn._typing import Activation, Array, DType
+from portable_ffn._arrays.typing import Activation, Array, DType
+from portable_ffn.testing._backends.select import select
 from portable_ffn.testing._plan import Plan
-from portable_ffn.testing._report import Report, Row
-from portable_ffn.testing._select import select
+from portable_ffn.testing._report.report import Report, Row
 
 
 def check(

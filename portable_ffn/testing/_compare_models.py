@@ -4,13 +4,13 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from portable_ffn._dtype import dtype_name
-from portable_ffn._typing import DType
-from portable_ffn.testing._backends import Function, backend
-from portable_ffn.testing._given import Given
-from portable_ffn.testing._layers import Comparison, Layer
-from portable_ffn.testing._one_layer import OneLayer
-from portable_ffn.testing._pairs import Pairs, numbered, pair
+from portable_ffn._arrays.dtype import dtype_name
+from portable_ffn._arrays.typing import DType
+from portable_ffn.testing._backends.table import Function, backend
+from portable_ffn.testing._inputs.layers import Given
+from portable_ffn.testing._models.comparison import Comparison, Layer
+from portable_ffn.testing._models.one_layer import OneLayer
+from portable_ffn.testing._models.pairs import Pairs, numbered, pair
 from portable_ffn.testing._whole import whole
 
 Model = str | os.PathLike[str] | Function

@@ -7,20 +7,20 @@ from typing import Any, Literal
 import numpy as np
 
 from portable_ffn import oracle
-from portable_ffn._dtype import dtype_name
-from portable_ffn._typing import Activation
-from portable_ffn.testing._arrays import Float64
-from portable_ffn.testing._backends import Backend, Function
-from portable_ffn.testing._call import arrays_meant, arrays_taken, not_taken, told_of_none
-from portable_ffn.testing._cases import Case, Inputs, chosen
-from portable_ffn.testing._causes import Failure, Known, explain, tried
-from portable_ffn.testing._compare import Agreement, compare
-from portable_ffn.testing._example import smallest
-from portable_ffn.testing._gaps import gap, narrowed
-from portable_ffn.testing._placed import placed, positional, written
-from portable_ffn.testing._report import Row
-from portable_ffn.testing._select import Place
-from portable_ffn.testing._visible import Look
+from portable_ffn._arrays.dtype import dtype_name
+from portable_ffn._arrays.typing import Activation
+from portable_ffn.testing._backends.arrays import Float64
+from portable_ffn.testing._backends.gaps import gap, narrowed
+from portable_ffn.testing._backends.select import Place
+from portable_ffn.testing._backends.table import Backend, Function
+from portable_ffn.testing._faults.table import Failure, Known, explain, tried
+from portable_ffn.testing._faults.visible import Look
+from portable_ffn.testing._inputs.cases import Case, Inputs, chosen
+from portable_ffn.testing._inputs.placed import placed, positional, written
+from portable_ffn.testing._inputs.signature import arrays_meant, arrays_taken, not_taken, told_of_none
+from portable_ffn.testing._measure.compare import Agreement, compare
+from portable_ffn.testing._measure.example import smallest
+from portable_ffn.testing._report.report import Row
 from portable_ffn.testing._whole import whole
 
 

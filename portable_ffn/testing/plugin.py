@@ -30,8 +30,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test for each row."""
     if "check_feed_forward" not in metafunc.fixturenames:
         return
-    from portable_ffn.testing._cases import chosen
-    from portable_ffn.testing._select import select
+    from portable_ffn.testing._backends.select import select
+    from portable_ffn.testing._inputs.cases import chosen
 
     asked: dict[str, Any] = {}
     for marker in metafunc.definition.iter_markers("feed_forward"):

@@ -1,0 +1,1 @@
+"""What makes the hidden layer: values and derivatives."""

@@ -1,0 +1,37 @@
+"""Every activation by name: one literal table of values and derivatives."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from portable_ffn._activations import exponential, normal, piecewise
+from portable_ffn._activations.named import Named
+from portable_ffn._arrays.typing import Array
+
+# name -> value, derivative. Adding one is a row here and the scalar formula in the oracle's table.
+FORMULAS: Mapping[str, tuple[Callable[..., Array], Callable[..., Array]]] = {
+    "relu": (piecewise.relu, piecewise.step),
+    "relu2": (piecewise.relu2, piecewise.d_relu2),  # So et al. 2021 (Primer)
+    "relu6": (piecewise.relu6, piecewise.d_relu6),  # Howard et al. 2017 (MobileNets)
+    "gelu": (normal.gelu, normal.d_gelu),  # Hendrycks and Gimpel 2016: x times the normal distribution function
+    "gelu_tanh": (exponential.gelu_tanh, exponential.d_gelu_tanh),  # ibid., the tanh form
+    "quick_gelu": (exponential.quick_gelu, exponential.d_quick_gelu),  # ibid., the sigmoid form with 1.702
+    "gelu_10": (normal.gelu_10, normal.d_gelu_10),  # GELU held to [-10, 10] (Prato et al. 2019)
+    "silu": (exponential.silu, exponential.d_silu),  # Elfwing et al. 2017; Swish with beta 1
+    "sigmoid": (exponential.sigmoid, exponential.d_sigmoid),
+    "tanh": (exponential.tanh, exponential.d_tanh),
+    "identity": (piecewise.identity, piecewise.d_identity),
+    "leaky_relu": (piecewise.leaky_relu, piecewise.d_leaky_relu),  # Maas et al. 2013, slope 0.01
+    "elu": (exponential.elu, exponential.d_elu),  # Clevert et al. 2015, alpha 1
+    "selu": (exponential.selu, exponential.d_selu),  # Klambauer et al. 2017
+    "mish": (exponential.mish, exponential.d_mish),  # Misra 2019
+    "softplus": (exponential.softplus, exponential.sigmoid),
+    "sqrt_softplus": (exponential.sqrt_softplus, exponential.d_sqrt_softplus),
+    "hard_sigmoid": (piecewise.hard_sigmoid, piecewise.d_hard_sigmoid),
+    "hard_swish": (piecewise.hard_swish, piecewise.d_hard_swish),  # Howard et al. 2019 (MobileNetV3)
+    "laplace": (normal.laplace, normal.d_laplace),  # Ma et al. 2022 (Mega)
+    "softsign": (piecewise.softsign, piecewise.d_softsign),
+}
+
+ACTIVATIONS: Mapping[str, Named] = MappingProxyType(
+    {name: Named(name, value, derivative) for name, (value, derivative) in FORMULAS.items()},
+)

@@ -1,0 +1,1 @@
+"""What is true of arrays of any library."""

@@ -1,0 +1,1 @@
+"""The same, faster: emptied, every value is the same."""

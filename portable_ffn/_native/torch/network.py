@@ -1,0 +1,163 @@
+"""PyTorch's row: F.linear and its own activations; where nobody differentiates or traces, in place and in blocks."""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.compiler import is_compiling
+from torch.nn import Parameter
+
+from portable_ffn._arrays.dtype import LOW_PRECISION
+from portable_ffn._arrays.promotion import namespace
+from portable_ffn._arrays.typing import Array
+from portable_ffn._native.blocks import FEWEST, block_rows, blocks
+from portable_ffn._native.torch.activations import CAREFUL, IN_PLACE, RECORDED, TRACED, Step, clipped_gate_
+from portable_ffn._native.torch.observers import watched
+
+
+def _has_bfloat16_units() -> bool:
+    """Whether this CPU multiplies bfloat16; without, PyTorch's product is many times slower than that of float32."""
+    capabilities: Any = getattr(torch.cpu, "get_capabilities", dict)()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+
+
+# Dtypes that go through float32 on a CPU.
+_WIDENED = LOW_PRECISION - {"bfloat16"} if _has_bfloat16_units() else LOW_PRECISION
+
+# A hidden layer's memory beyond it comes anew from the system at each call, and touching new pages costs up to a tenth
+# of the products (ci/BENCH.md).
+HIDDEN_BYTES = 16 * 2**20
+
+
+def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array | None:
+    """The network of plain dense tensors; None for all others, a user's own function or gate, and no positions."""
+    if is_compiling():
+        return _recorded(_cast(arrays, name, dtype), act, TRACED, dtype)
+    requires_grad, cast = False, name in _WIDENED
+    for array in arrays:
+        if array is not None:
+            if (type(array) is not Tensor and type(array) is not Parameter) or array.layout is not torch.strided:
+                return None
+            if array.requires_grad:
+                requires_grad = True
+            if array.dtype is not dtype:
+                cast = True
+    if cast:
+        arrays = _cast(arrays, name, dtype)
+    if watched():
+        return _recorded(arrays, act, TRACED, dtype)
+    if (requires_grad and torch.is_grad_enabled()) or (name in LOW_PRECISION and _autocast(arrays[0])):
+        y = _recorded(arrays, act, RECORDED, dtype)
+        return _recorded(arrays, act, TRACED, dtype) if _doubtful(act, y) else y
+    y = _in_place(arrays, act, IN_PLACE, dtype)
+    return _in_place(arrays, act, CAREFUL, dtype) if _doubtful(act, y) else y
+
+
+def _doubtful(act: Any, y: Array | None) -> bool:
+    """Whether F.gelu on a CPU may have got an infinite or huge number wrong: each shows as NaN or inf in its row."""
+    if y is None or getattr(act, "name", None) != "gelu" or not y.is_cpu or y.dtype is torch.float64:
+        return False
+    return not math.isfinite(y.detach().sum())
+
+
+def _autocast(x: Array) -> bool:
+    """Whether autocast has a say on the device of x."""
+    if x.is_cpu:
+        return torch.is_autocast_enabled("cpu")
+    return torch.amp.is_autocast_available(x.device.type) and torch.is_autocast_enabled(x.device.type)
+
+
+def _recorded(arrays: tuple[Array, ...], act: Any, table: Any, dtype: Any) -> Array | None:
+    """The network in operations that each give a new tensor, for whoever records them."""
+    activation = table.get(getattr(act, "name", None))
+    if activation is None:
+        return None
+    x, W1, b1, W2, b2, V, c = arrays
+    a = activation(_linear(x, W1, b1))
+    if V is not None:
+        a = a * _linear(x, V, c)
+    y = _linear(a, W2, b2)
+    return y if y.dtype is dtype else y.to(dtype)
+
+
+def _linear(x: Array, W: Array, b: Array | None) -> Array:
+    """x W + b as F.linear records it."""
+    return F.linear(x, W.t(), b) if b is None or x.dim() != 2 else torch.addmm(b, x, W)
+
+
+def _in_place(arrays: tuple[Array, ...], act: Any, table: Any, dtype: Any) -> Array | None:
+    """The network in memory of its own that is used again and again."""
+    x, W1, b1, W2, b2, V, c = arrays
+    shape = x.shape
+    activation = table.get(getattr(act, "name", None)) or _other(act, x)
+    if activation is None or 0 in shape:
+        return None
+    flat = x if len(shape) == 2 else x.reshape(-1, shape[-1])
+    if flat.shape[0] <= FEWEST or not x.is_cpu:
+        y = _affine(_hidden(flat, W1, b1, V, c, activation), W2, b2)
+    else:
+        y = _in_blocks(flat, W1, b1, W2, b2, V, c, activation)
+    if y.dtype is not dtype:
+        y = y.to(dtype)
+    return y if len(shape) == 2 else y.reshape(*shape[:-1], y.shape[1])
+
+
+def _in_blocks(
+    x: Array,
+    W1: Array,
+    b1: Array | None,
+    W2: Array,
+    b2: Array | None,
+    V: Array | None,
+    c: Array | None,
+    activation: Step,
+) -> Array:
+    """A block of rows after the other; the memory beside the output is that of one block's hidden layer."""
+    rows, (d_ff, width) = x.shape[0], W2.shape
+    size = block_rows(rows, d_ff * x.itemsize * (1 if V is None else 2), hidden_bytes=HIDDEN_BYTES)
+    y = x.new_empty(rows, width)
+    g, u = x.new_empty(size, d_ff), None if V is None else x.new_empty(size, d_ff)
+    for start, stop in blocks(rows, size):
+        n = stop - start
+        h = _hidden(x[start:stop], W1, b1, V, c, activation, g[:n], None if u is None else u[:n])
+        _affine(h, W2, b2, y[start:stop])
+    return y
+
+
+def _hidden(
+    x: Array,
+    W1: Array,
+    b1: Array | None,
+    V: Array | None,
+    c: Array | None,
+    activation: Step,
+    into: Array | None = None,
+    linear: Array | None = None,
+) -> Array:
+    """The hidden layer of a matrix, the branches in memory that is given or in their own."""
+    return activation(_affine(x, W1, b1, into), None if V is None else _affine(x, V, c, linear))
+
+
+def _affine(x: Array, W: Array, b: Array | None, out: Array | None = None) -> Array:
+    """x W + b of matrices."""
+    if out is None:
+        return torch.mm(x, W) if b is None else torch.addmm(b, x, W)
+    return torch.mm(x, W, out=out) if b is None else torch.addmm(b, x, W, out=out)
+
+
+def _cast(arrays: tuple[Array, ...], name: str, dtype: Any) -> tuple[Array, ...]:
+    """The arrays in the dtype that the products are computed in."""
+    computing = torch.float32 if name in _WIDENED and arrays[0].is_cpu else dtype
+    return tuple(None if array is None else array.to(computing) for array in arrays)
+
+
+def _other(act: Any, x: Array) -> Step | None:
+    """What makes the hidden layer where no row of the table does; None for a user's own function or gate."""
+    if hasattr(act, "name"):
+        return lambda g, u: act.combine(g, u, namespace(x))
+    gate = getattr(act, "gate", None)
+    # The class lives on a floor above, and a subclass may mean something else.
+    ours = type(gate).__module__ == "portable_ffn._activations.gates"
+    return (lambda g, u: clipped_gate_(g, u, gate)) if ours else None

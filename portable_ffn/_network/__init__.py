@@ -1,0 +1,1 @@
+"""The mathematics and its fronts; read generic.py first."""

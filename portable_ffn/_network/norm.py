@@ -1,0 +1,111 @@
+"""Normalisation over the last axis, computed in float32 at least."""
+
+import math
+from collections.abc import Callable
+
+from portable_ffn._arrays.arguments import explain_devices, one_library
+from portable_ffn._arrays.dtype import LOW_PRECISION
+from portable_ffn._arrays.number import as_float
+from portable_ffn._arrays.promotion import astype, result_dtype
+from portable_ffn._arrays.shapes import check_norm_shapes
+from portable_ffn._arrays.typing import Array, Namespace
+
+
+def layer_norm(x: Array, gamma: Array | None, beta: Array | None = None, *, eps: float = 1e-5) -> Array:
+    """Gamma (x - mean) / sqrt(variance + eps) + beta over the last axis.
+
+    Parameters
+    ----------
+    x : array, shape (..., d_model)
+    gamma : array, shape (d_model,), or None for ones
+    beta : array, shape (d_model,), or None for zeros
+    eps : float
+        Added to the variance (the mean of squares about the mean), in units of x squared.
+
+    Returns
+    -------
+    array, shape (..., d_model)
+        In the widest real floating dtype of the arguments; half precision is computed in float32 and rounded once.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `feed_forward` does; ValueError for an eps that is negative or not finite.
+
+    References
+    ----------
+    Ba, Kiros and Hinton 2016, Layer Normalization, equation 3.
+    """
+
+    def normalised(x: Array, gamma: Array | None, beta: Array | None, xp: Namespace) -> Array:
+        centred = x - xp.mean(x, axis=-1, keepdims=True)
+        scaled = centred / xp.sqrt(xp.mean(centred * centred, axis=-1, keepdims=True) + eps)
+        scaled = scaled if gamma is None else scaled * gamma
+        return scaled if beta is None else scaled + beta
+
+    eps = _number("eps", eps, at_least=0.0)
+    return _norm(normalised, ("x", "gamma", "beta"), (x, gamma, beta))
+
+
+def rms_norm(x: Array, gamma: Array | None, *, eps: float = 1e-6, offset: float = 0.0) -> Array:
+    """(offset + gamma) x / sqrt(mean(x**2) + eps) over the last axis.
+
+    Parameters
+    ----------
+    x : array, shape (..., d_model)
+    gamma : array, shape (d_model,), or None for ones (without the offset)
+    eps : float
+        Added to the mean square, in units of x squared.
+    offset : float
+        1.0 for the models that store gamma - 1 (Gemma); it is added in float32 at least.
+
+    Returns
+    -------
+    array, shape (..., d_model)
+        In the widest real floating dtype of the arguments; half precision is computed in float32 and rounded once.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `feed_forward` does; ValueError for an eps that is negative or not finite, or such an offset.
+
+    References
+    ----------
+    Zhang and Sennrich 2019, Root Mean Square Layer Normalization, equation 4.
+    """
+
+    def normalised(x: Array, gamma: Array | None, xp: Namespace) -> Array:
+        scaled = x / xp.sqrt(xp.mean(x * x, axis=-1, keepdims=True) + eps)
+        return scaled if gamma is None else scaled * (gamma + offset)
+
+    eps, offset = _number("eps", eps, at_least=0.0), _number("offset", offset, at_least=-math.inf)
+    return _norm(normalised, ("x", "gamma"), (x, gamma))
+
+
+def _norm(normalised: Callable[..., Array], names: tuple[str, ...], arrays: tuple[Array | None, ...]) -> Array:
+    """The checks and the dtype rule of the network round one formula."""
+    one = one_library(names, arrays)
+    check_norm_shapes(names, *arrays)
+    name, dtype = result_dtype(one, names, arrays)
+    x: Array = arrays[0]
+    if x.shape[-1] == 0:
+        return astype(x, dtype, one.xp)  # no number to change, and NumPy warns of the mean of none
+    computing = one.dtype("float32") if name in LOW_PRECISION else dtype
+    try:
+        with one.quiet():
+            wide = (None if array is None else astype(array, computing, one.xp) for array in arrays)
+            return astype(normalised(*wide, one.xp), dtype, one.xp)
+    except ValueError as error:
+        explained = explain_devices(names, arrays)
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def _number(name: str, value: float, *, at_least: float) -> float:
+    """A finite Python float."""
+    number = as_float(name, value)
+    if not (math.isfinite(number) and number >= at_least):
+        must = "finite" if at_least == -math.inf else "finite and zero or more"
+        raise ValueError(f"{name} must be {must}, got {number}")
+    return number

@@ -1,0 +1,1 @@
+"""An array into another library."""

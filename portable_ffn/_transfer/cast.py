@@ -1,0 +1,138 @@
+"""Another dtype or device within one library, by its own cast. All have the form cast(array, name, device)."""
+
+from typing import Any
+
+from portable_ffn._arrays.dtype import REAL_FLOATING, dtype_name
+
+
+def not_held(library: str, name: str) -> TypeError:
+    """The error for a dtype that a library has not, or not as it is configured."""
+    x64 = " or set jax_enable_x64" if library == "jax" and name.endswith("64") else ""
+    return TypeError(
+        f"dtype must be one that {library} holds as configured, got {name}; "
+        f"ask for another of {', '.join(other for other in REAL_FLOATING if other != name)}{x64}",
+    )
+
+
+def own_dtype(namespace: Any, library: str, name: str) -> Any:
+    """A library's own object for a dtype's name."""
+    found = getattr(namespace, name, None)
+    if found is None:
+        raise not_held(library, name)
+    return found
+
+
+def ml_dtypes() -> Any:
+    """The package that gives NumPy its bfloat16."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise TypeError("dtype must be one that numpy holds, got bfloat16; pip install ml_dtypes for it") from None
+    return ml_dtypes
+
+
+def _no_device(library: str, device: Any) -> ValueError:
+    """The error for a device that a library doesn't know or has none of."""
+    return ValueError(f"device must be one that {library} has here, such as cpu, got {device!r}")
+
+
+def _only_cpu(library: str, device: Any) -> None:
+    """Raise ValueError for a device, where all arrays of the library lie in one memory."""
+    if device not in (None, "cpu"):
+        raise ValueError(f'device must be None or "cpu", the one place for arrays of {library}, got {device!r}')
+
+
+def numpy_dtype(name: str) -> Any:
+    """NumPy's dtype of that name; bfloat16 is ml_dtypes'."""
+    import numpy as np
+
+    try:
+        return np.dtype(name)
+    except TypeError:
+        return np.dtype(own_dtype(ml_dtypes(), "numpy", name))
+
+
+def cast_numpy(array: Any, name: str, device: Any) -> Any:
+    """NumPy."""
+    import numpy as np
+
+    _only_cpu("numpy", device)
+    with np.errstate(all="ignore"):  # a number beyond the dtype becomes inf without a word, as in other libraries
+        return array.astype(numpy_dtype(name), copy=False)
+
+
+def cast_torch(array: Any, name: str, device: Any) -> Any:
+    """PyTorch, differentiable."""
+    import torch
+
+    if isinstance(device, str):
+        _check_torch_has(device)
+    return array.to(device=device, dtype=own_dtype(torch, "torch", name))
+
+
+def _check_torch_has(device: str) -> None:
+    """Raise ValueError for a device that PyTorch doesn't know or has none of."""
+    import torch
+
+    try:
+        kind = torch.device(device).type
+        found = getattr(getattr(torch, kind, None), "is_available", lambda: True)()
+    except RuntimeError:
+        found = False
+    if not found:
+        raise _no_device("torch", device)
+
+
+def cast_jax(array: Any, name: str, device: Any) -> Any:
+    """JAX, differentiable and traceable; what lies on the device already is not committed to it."""
+    import jax
+
+    dtype = own_dtype(jax.numpy, "jax", name)
+    check_jax_holds(name)
+    array = jax.numpy.asarray(array, dtype=dtype)
+    if device is None or (not isinstance(array, jax.core.Tracer) and array.devices() == {device}):
+        return array
+    if isinstance(device, str):
+        try:
+            device = jax.devices(device)[0]
+        except RuntimeError:
+            raise _no_device("jax", device) from None
+    return jax.device_put(array, device)
+
+
+def check_jax_holds(name: str) -> None:
+    """Raise TypeError for a dtype that JAX as configured would narrow, and not always with a warning."""
+    import jax
+
+    if dtype_name(jax.dtypes.canonicalize_dtype(name)) != name:
+        raise not_held("jax", name)
+
+
+def cast_dask(array: Any, name: str, device: Any) -> Any:
+    """Dask, lazily."""
+    _only_cpu("dask", device)
+    dtype = numpy_dtype(name)
+    return array if array.dtype == dtype else array.map_blocks(cast_numpy, name, device, dtype=dtype)
+
+
+def cast_mlx(array: Any, name: str, device: Any) -> Any:
+    """MLX, whose arrays lie in one memory: devices are what its operations have."""
+    import mlx.core as mx
+
+    _only_cpu("mlx", device)
+    return array.astype(own_dtype(mx, "mlx", name))
+
+
+def cast_cupy(array: Any, name: str, device: Any) -> Any:
+    """CuPy."""
+    import cupy
+
+    with cupy.cuda.Device() if device is None else cupy.cuda.Device(getattr(device, "id", device)):
+        return cupy.asarray(array).astype(own_dtype(cupy, "cupy", name), copy=False)
+
+
+def cast_standard(array: Any, name: str, device: Any) -> Any:
+    """A library that is known only by following the standard."""
+    xp = array.__array_namespace__()
+    moved = xp.astype(array, own_dtype(xp, xp.__name__, name), copy=False)
+    return moved if device is None or moved.device == device else moved.to_device(device)

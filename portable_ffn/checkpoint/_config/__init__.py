@@ -1,0 +1,1 @@
+"""What a config says, and the tables of families."""

@@ -1,0 +1,174 @@
+"""What a model family does otherwise than its config and its tensors' names say: the one literal table.
+
+A row is stated only where the general reading would be wrong or undecided. The general reading of a surveyed family
+(`_surveyed`) is: matrices are (out, in), the gate is the first half of a fused matrix, and the activation is the one
+that the config names, a plain "gelu" being the exact one. Source: the model code of transformers 5.24, compared
+numerically with these rows.
+"""
+
+import re
+
+from portable_ffn.checkpoint._config.family import Clip, Norm, Otherwise, Softcap, Switch, TopK
+from portable_ffn.checkpoint._config.scope import Scope
+
+_CLIP = Clip("swiglu_limit")
+# GPT-OSS as OpenAI released it has no swiglu_alpha in its config: the model's code fixes 1.702.
+_GPT_OSS = Clip("swiglu_limit", "swiglu_alpha", 1.0, alpha_else=1.702)
+
+FAMILIES = (
+    # Activations that the code fixes whatever the config says.
+    Otherwise("bark mpt esm cpmant patchtsmixer mgp-str cvt wavtokenizer wavtokenizer_encoder", activation="gelu"),
+    Otherwise("evolla EvollaModel", r"protein_encoder|adapter", activation="gelu"),
+    Otherwise("xlm flaubert", activation=Switch("gelu_activation", "gelu", "relu")),
+    Otherwise("bloom", activation="bloom_gelu"),
+    Otherwise("gemma gemma2", means=("gelu", "gelu_tanh")),
+    Otherwise("openai-gpt", means=("gelu", "gelu_tanh")),
+    Otherwise("edgetam_video", r"spatial_perceiver", activation="gelu", before=Norm("layer_norm")),
+    Otherwise("bridgetower", r"resblocks", activation="quick_gelu"),
+    Otherwise("ctrl timesfm", activation="relu"),
+    Otherwise("oneformer", r"(decoder|transformer_module)\.", activation="relu"),
+    Otherwise("omdet-turbo", activation="relu"),
+    Otherwise(
+        "sam2 sam2_video sam3_tracker sam3_tracker_video sam3_video edgetam edgetam_video",
+        r"mask_decoder\.",
+        activation="relu",
+    ),
+    Otherwise("seamless_m4t seamless_m4t_v2", r"adapter|intermediate_ffn", activation="relu"),
+    Otherwise("levit", activation="hard_swish"),
+    Otherwise(
+        "lfm2 lfm2_moe lfm3 lfm3_vl_vision xlstm dinov2 dinov2_with_registers",
+        r"w[123]|feed_forward|swiglu|ffn",
+        activation="silu",
+    ),
+    Otherwise("dinov2 dinov2_with_registers", r"weights_in", activation="silu"),
+    Otherwise("granite_speech granite_speech_plus", r"\.ff[12]$", activation="silu", before=Norm("pre_norm")),
+    Otherwise("qwen2_5_omni qwen2_5_omni_dit qwen2_5_omni_token2wav", r"transformer_blocks", activation="gelu_tanh"),
+    # Clamped and capped gates.
+    Otherwise("gpt_oss", activation=_GPT_OSS, gate="interleaved", layout="in_out"),
+    Otherwise("openai_privacy_filter", activation=_GPT_OSS, gate="first", layout="in_out"),
+    Otherwise("minimax_m3_vl minimax_m3_vl_text", r"^(?!.*vision)", activation=_GPT_OSS),
+    Otherwise("deepseek_v4", activation=_CLIP),
+    Otherwise("glm5_next glm5_next_text glm5_next_vision", activation=_CLIP),
+    Otherwise("hy_v4 hy_v4_vl hy_v4_vl_text", r"\bexperts\b", activation=_CLIP),
+    Otherwise("step3p7", r"share", activation=Clip("swiglu_limits_shared", clip="after", optional=True)),
+    Otherwise("step3p7", r"moe", activation=Clip("swiglu_limits", clip="after", optional=True)),
+    Otherwise(
+        "inkling2 inkling2_text inkling2_loop inkling2_loop_text",
+        r"\bexperts\b",
+        activation=Softcap("mlp_gate_softcap", "mlp_up_softcap"),
+    ),
+    Otherwise("gemma3n gemma3n_text", r"\.mlp$", activation=TopK("activation_sparsity_pattern")),
+    # The half of a fused matrix that is the gate, where it is not the first.
+    Otherwise("moonshine moonshine_streaming", r"decoder", gate="second"),
+    Otherwise("clvp clvp_encoder", gate="second"),
+    Otherwise(
+        "phi4_multimodal phi4_multimodal_audio",
+        r"audio|encoders\.\d+\.feed_forward",
+        gate="second",
+        before=Norm("layer_norm"),
+    ),
+    Otherwise("gguf", gate="first", layout="out_in"),
+    # Matrices (in, out): Conv1D and stacks of experts.
+    Otherwise("gpt2 openai-gpt imagegpt decision_transformer", layout="in_out"),
+    Otherwise("clvp clvp_decoder", r"decoder", layout="in_out"),
+    Otherwise("llama4 llama4_text aria aria_text", r"\bexperts\b", layout="in_out"),
+    Otherwise("dbrx", packed="moe_num_experts"),
+    # Normalisation, residual and scales inside.
+    Otherwise("evolla EvollaModel", r"resampler|adapter", before=Norm("norm")),
+    Otherwise("roberta-prelayernorm", before=Norm("intermediate.LayerNorm", eps="layer_norm_eps")),
+    Otherwise("reformer", before=Norm("layer_norm", eps="layer_norm_eps")),
+    Otherwise("timesfm", before=Norm("layer_norm", eps=1e-6), residual=True, accept=True),
+    Otherwise(
+        "kosmos-2 kosmos_2_text_model kosmos-2.5 kosmos_2_5_text_model",
+        r"ffn",
+        middle=Norm("ffn_layernorm", eps="layer_norm_eps"),
+    ),
+    Otherwise("bitnet", middle=Norm("ffn_sub_norm", "rms", "rms_norm_eps")),
+    Otherwise("dory", middle=Norm("", "l2", 1e-6), scales=(("W1", "suv_gate"), ("V", "suv_up"))),
+    Otherwise("xlnet", after=Norm("layer_norm", eps="layer_norm_eps"), after_residual=True),
+    Otherwise("funnel", after=Norm("layer_norm", eps="layer_norm_eps"), after_residual=True),
+    Otherwise(
+        "mobilebert",
+        r"\.ffn\.\d+$",
+        after=Norm("output.LayerNorm", "normalization_type", "layer_norm_eps"),
+        after_residual=True,
+    ),
+    Otherwise(
+        "muse_spark muse_spark_text", r"experts$", after=Norm("post_expert_norm", "rms_of_scaled", "post_norm_eps")
+    ),
+    Otherwise("dab-detr", r"decoder\..*mlp$", after=Norm("final_layer_norm"), after_residual=True),
+    Otherwise("oneformer", r"\.ffn$", after=Norm("norm"), after_residual=True),
+    Otherwise("lw_detr rf_detr", r"decoder\.", residual=True),
+    Otherwise(
+        "gemma3n gemma3n_text",
+        r"laurel$",
+        activation="identity",
+        after=Norm("post_laurel_norm", "rms", "rms_norm_eps"),
+        residual=True,
+        accept=True,
+    ),
+    Otherwise(
+        "gemma3n gemma3n_audio",
+        r"ffw_layer",
+        activation="silu",
+        before=Norm("pre_layer_norm", "rms", 1e-6),
+        after=Norm("post_layer_norm", "rms", 1e-6),
+        residual=True,
+        scale="conf_residual_weight",
+        free_width=True,
+    ),
+    Otherwise(
+        "gemma4 gemma4_audio",
+        r"feed_forward[12]$",
+        before=Norm("pre_layer_norm", "rms", 1e-6),
+        after=Norm("post_layer_norm", "rms", 1e-6),
+        residual=True,
+        scale="residual_weight",
+        free_width=True,
+    ),
+    Otherwise(
+        "levit", batch_norm=(("W1", "linear_up.batch_norm", True, 1e-5), ("W2", "linear_down.batch_norm", True, 1e-5))
+    ),
+    # Its BatchNorm norm1 stands before the network, under the same path; the network is without it here.
+    Otherwise("swiftformer", r"\.linear$", beside="norm1"),
+    Otherwise("falcon_h1", multipliers=(("W1", "mlp_multipliers", 0), ("W2", "mlp_multipliers", 1))),
+    Otherwise("zamba2", lora="gate_up_proj_adapter_list"),
+    Otherwise("squeezebert", groups=("intermediate_groups", "output_groups")),
+    Otherwise("deimv2", r"decoder\..*mlp$", activation="silu"),
+    Otherwise("axk2", r"layernorm$", accept=True, free_width=True),
+    # The config at the root speaks for layers whose path names another.
+    Otherwise("grounding-dino mm-grounding-dino", r"text_enhancer_layer", root=True, free_width=True),
+    # Paths that leave out the word by which the config calls their part.
+    Otherwise("cosmos3_omni", r"^blocks\.", words="vision"),
+    Otherwise("deepseek_ocr2 unlimited_ocr", r"\bsam_model\b", words="vision"),
+    Otherwise("unlimited_ocr", r"\bvision_model\b", words="vision encoder"),
+    Otherwise("fun_asr_nano", r"projector", words="adaptor"),
+    Otherwise("tipsv2_dpt", words="backbone"),
+    Otherwise("jev", words="text"),
+    Otherwise("pi0", r"gemma_expert", words="dit"),
+    Otherwise("pi0", r"\.paligemma\.", words="vlm"),
+    # Of two keys that name an activation, the one that the code reads.
+    Otherwise("voxtral_realtime voxtral_realtime_encoder", key="hidden_act"),
+    # Widths that the config gives twice over, or not at all.
+    Otherwise("recurrent_gemma moshi moshi_depth kyutai_speech_to_text deimv2", halved=True),
+    Otherwise("evolla EvollaModel", r"adapter|resampler", free_width=True),
+    Otherwise("lilt", free_width=True),
+    # Experts of the attention, not of the network.
+    Otherwise("jetmoe", r"self_attention", ignore=True),
+    # Names too general elsewhere.
+    Otherwise("poolformer", r"\.output$", accept=True),
+    Otherwise("mobilevitv2", r"\.ffn$", accept=True),
+)
+
+
+def otherwise(scope: Scope, path: str) -> Otherwise:
+    """What the rows that apply to a layer say together; where two say something, the later one counts."""
+    merged: dict[str, object] = {}
+    named = frozenset(scope.model_types)
+    for row in FAMILIES:
+        if named.isdisjoint(row.models.split()) or not re.search(row.where, path):
+            continue
+        for field, value in row._asdict().items():
+            if field not in ("models", "where") and value != Otherwise._field_defaults[field]:
+                merged[field] = value
+    return Otherwise("", **merged)  # type: ignore[arg-type]

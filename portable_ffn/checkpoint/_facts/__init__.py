@@ -1,0 +1,1 @@
+"""What each network is, decided once."""

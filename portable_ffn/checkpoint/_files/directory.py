@@ -1,0 +1,132 @@
+"""Which files make up a checkpoint."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, Final, NamedTuple
+
+from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._files.foreign import refuse_adapter_files, refuse_names
+from portable_ffn.checkpoint._files.json import parse_object
+from portable_ffn.checkpoint._files.mapped import read_json, status
+
+_SHARD: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{1,9})-of-(?P<count>\d{1,9})\.safetensors")
+
+
+class Index(NamedTuple):
+    """A sharded checkpoint's index: its path, and the file of each tensor."""
+
+    path: Path
+    places: dict[str, Path]
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """The directory's config.json; empty if there is none."""
+    path = directory / "config.json"
+    try:
+        # Infinity is no JSON, but transformers 4 wrote it (time_step_limit of the Mamba hybrids).
+        return parse_object(read_json(path), str(path), infinity=True)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise CheckpointError(f"{path}: is a link to a file that isn't there") from None
+        return {}
+
+
+def find_files(directory: Path) -> list[Path] | Index:
+    """The files of a directory's checkpoint, or its index if it has one."""
+    try:
+        names = sorted(entry.name for entry in directory.iterdir())
+    except OSError as error:
+        raise CheckpointError(f"{directory}: can't be listed: {error.strerror}") from None
+    refuse_adapter_files(directory, names)
+    tensors = [name for name in names if name.endswith(".safetensors")]
+    # Mistral's releases hold the weights twice: under the names of transformers, and as "consolidated".
+    indexes = [name for name in names if name.endswith(".safetensors.index.json")]
+    indexes = [name for name in indexes if not name.startswith("consolidated")] or indexes
+    if len(indexes) > 1:
+        raise CheckpointError(f"{directory}: has several indexes, {_list(indexes)}; give the path of the one to read")
+    if indexes:
+        index = read_index(directory / indexes[0])
+        _refuse_strays(index, tensors)
+        return index
+    return [directory / name for name in _without_index(directory, names, tensors)]
+
+
+def read_index(path: Path) -> Index:
+    """An index, each of whose files is there, and inside its directory."""
+    found = parse_object(read_json(path), str(path))
+    places = found.get("weight_map")
+    if not isinstance(places, dict) or not places or not all(isinstance(file, str) for file in places.values()):
+        raise CheckpointError(f"{path}: weight_map must map the names of tensors to the names of files")
+    files = {}
+    for file in sorted(set(places.values())):
+        _check_place(path, file)
+        files[file] = path.parent / file
+    return Index(path, {name: files[file] for name, file in places.items()})
+
+
+def _check_place(index: Path, file: str) -> None:
+    """A shard's name must lie inside the directory; a link there may lead on, as in the cache of the Hub."""
+    for kind in (PurePosixPath, PureWindowsPath):
+        pure = kind(file)
+        if pure.anchor or ".." in pure.parts:
+            raise CheckpointError(f"{index}: names the file {file[:200]!r}, outside its directory")
+    if not file.endswith(".safetensors"):
+        raise CheckpointError(f"{index}: names the file {file[:200]!r}; only .safetensors files are read")
+    try:
+        status(index.parent / file)
+    except FileNotFoundError:
+        raise CheckpointError(f"{index}: names the file {file[:200]!r}, which isn't there") from None
+
+
+def _refuse_strays(index: Index, tensors: Sequence[str]) -> None:
+    """A file beside the index that it doesn't name may be a part of the model that would be missed."""
+    named = {path.name for path in index.places.values()}
+    stray = [name for name in tensors if name not in named and not name.startswith("consolidated")]
+    if stray:
+        raise CheckpointError(
+            f"{index.path.parent}: {_list(stray)} is not named by {index.path.name}; move it away, or "
+            "give the path of the index to read what it names"
+        )
+
+
+def _without_index(directory: Path, names: Sequence[str], tensors: Sequence[str]) -> Sequence[str]:
+    """The files to read of a directory that has no index."""
+    shards = [match for name in tensors if (match := _SHARD.fullmatch(name))]
+    if "model.safetensors" in tensors:
+        stray = [match[0] for match in shards if match["stem"] == "model"]
+        if stray:
+            raise CheckpointError(
+                f"{directory}: has model.safetensors and {_list(stray)}; give the path of the one to read"
+            )
+        return ["model.safetensors"]
+    if shards and len(shards) == len(tensors):
+        _check_shards(directory, shards)
+        return tensors
+    if len(tensors) > 1:
+        raise CheckpointError(f"{directory}: has several files, {_list(tensors)}, and no index; give the path of one")
+    gguf = [name for name in names if name.endswith(".gguf")]
+    if not tensors and len(gguf) > 1:
+        raise CheckpointError(f"{directory}: has several GGUF files, {_list(gguf)}; give the path of one")
+    if not tensors and not gguf:
+        refuse_names(directory, names)
+        raise CheckpointError(f"{directory}: has no checkpoint; config.json and model.safetensors are looked for")
+    return tensors or gguf
+
+
+def _check_shards(directory: Path, shards: Sequence[re.Match[str]]) -> None:
+    """Shards without an index must be those of one set, all of them; some writers count from 0."""
+    sets = sorted({f"{match['stem']}-*-of-{match['count']}.safetensors" for match in shards})
+    if len(sets) > 1:
+        raise CheckpointError(f"{directory}: has shards of several sets, {_list(sets)}, and no index; keep one set")
+    numbers = sorted(int(match["number"]) for match in shards)
+    count = int(shards[0]["count"])
+    if numbers[0] > 1 or numbers != list(range(numbers[0], numbers[0] + len(numbers))) or len(numbers) != count:
+        raise CheckpointError(
+            f"{directory}: has shards {str(numbers)[:80]} of {sets[0]}, and no index; {count} are needed"
+        )
+
+
+def _list(names: Sequence[str]) -> str:
+    """The first few names."""
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")

@@ -1,0 +1,166 @@
+"""The header of a GGUF file, read strictly; the types of its tensors are those of the package `gguf`.
+
+The format is described in docs/gguf.md of github.com/ggml-org/ggml. The package's own GGUFReader is not used:
+a wrong length makes it loop without end, and it decodes every token of a vocabulary.
+"""
+
+import math
+import struct
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._files.mapped import Mapped, TensorInfo
+from portable_ffn.checkpoint._tensors.quantised import Recipe
+
+# The types of metadata values, by their number: what struct calls them. 8 is a string, 9 an array.
+_SCALARS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_STRING, _ARRAY = 8, 9
+_LONGEST_ARRAY: Final = 4096  # values; widths and switches of layers are kept, vocabularies are not
+_PLAIN: Final = {
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F64": "float64",
+    "I8": "int8",
+    "I16": "int16",
+    "I32": "int32",
+    "I64": "int64",
+}
+
+
+class GgufHeader(NamedTuple):
+    """What a GGUF file says of itself: its tensors as they are and as they are meant, and its metadata."""
+
+    tensors: dict[str, TensorInfo]
+    logical: dict[str, TensorInfo]
+    recipes: dict[str, Recipe]
+    metadata: dict[str, Any]
+
+
+def read_gguf(path: Path, file: Mapped) -> GgufHeader:
+    """The header, checked against the file's size."""
+    try:
+        import gguf
+    except ImportError as error:
+        raise CheckpointError(f"{path}: reading GGUF needs the package gguf; pip install gguf") from error
+    if file.size < 24:
+        raise CheckpointError(f"{path}: has {file.size} bytes; a GGUF file has 24 at least")
+    walk = _Walk(path, file)
+    magic, version, tensor_count, pair_count = walk.take("4sIQQ")
+    if magic != b"GGUF":
+        raise CheckpointError(f"{path}: is no GGUF file")
+    if version not in (2, 3):
+        raise CheckpointError(f"{path}: is GGUF of version {version}, or big-endian; little-endian 2 and 3 are read")
+    metadata: dict[str, Any] = {}
+    for _ in range(walk.count(pair_count, 13)):
+        key = walk.text()
+        if key in metadata:
+            raise CheckpointError(f"{path}: the key {key[:200]!r} stands twice; it must stand once")
+        metadata[key] = walk.value()
+    if metadata.get("split.count", 1) != 1:
+        raise CheckpointError(f"{path}: is one part of a split GGUF; join them (gguf-split --merge)")
+    header = GgufHeader({}, {}, {}, {key: value for key, value in metadata.items() if value is not None})
+    entries = [(walk.text(), walk.axes(), *walk.take("IQ")) for _ in range(walk.count(tensor_count, 24))]
+    alignment = metadata.get("general.alignment", 32)
+    if type(alignment) is not int or not 0 < alignment < 2**31 or alignment % 8:
+        raise CheckpointError(f"{path}: general.alignment must be a multiple of 8, got {str(alignment)[:40]}")
+    base = -(-walk.at // alignment) * alignment
+    end = base
+    for name, shape, number, offset in sorted(entries, key=lambda entry: entry[3]):
+        where = f"{path}: tensor {name[:200]!r}"
+        try:
+            kind = gguf.GGMLQuantizationType(number)
+        except ValueError:
+            raise CheckpointError(f"{where} has the unknown type {number}") from None
+        per_block, block_bytes = gguf.GGML_QUANT_SIZES[kind]
+        width = shape[-1] if shape else 1
+        if name in header.tensors:
+            raise CheckpointError(f"{where} stands twice; it must stand once")
+        if width % per_block or math.prod(n for n in shape if n) >= 2**60:
+            raise CheckpointError(f"{where}: shape {shape} doesn't fit {kind.name}")
+        nbytes = math.prod(shape) // per_block * block_bytes
+        if base + offset < end or base + offset + nbytes > file.size or offset % alignment:
+            raise CheckpointError(
+                f"{where}: {nbytes} bytes at {base + offset} overlap with others, or the file is cut off"
+            )
+        end = base + offset + nbytes
+        info = TensorInfo(name, _PLAIN.get(kind.name, "uint8"), shape, path, base + offset, nbytes)
+        header.logical[name] = info
+        if kind.name not in _PLAIN:
+            info = info._replace(shape=(*shape[:-1], width // per_block * block_bytes))
+            header.logical[name] = header.logical[name]._replace(
+                dtype="float32" if kind.name == "Q8_0" else f"GGUF {kind.name}"
+            )
+            header.recipes[name] = Recipe(f"GGUF {kind.name}", (name,))
+        header.tensors[name] = info
+    return header
+
+
+class _Walk:
+    """A place in the file that only moves on, and never past the end."""
+
+    def __init__(self, path: Path, file: Mapped) -> None:
+        self.path = path
+        self.memory = file.memory()
+        self.size = file.size
+        self.at = 0
+
+    def take(self, layout: str) -> tuple[Any, ...]:
+        """The next values, little-endian, by struct's letters."""
+        place = self.skip(struct.calcsize("<" + layout))
+        return struct.unpack_from("<" + layout, self.memory, place)
+
+    def skip(self, nbytes: int) -> int:
+        """Move on over so many bytes; the place before them."""
+        if nbytes > self.size - self.at:
+            raise CheckpointError(f"{self.path}: the header goes past the file's end; it is cut off or damaged")
+        self.at += nbytes
+        return self.at - nbytes
+
+    def count(self, number: int, least: int) -> int:
+        """A number of things of `least` bytes each, if the file can hold them."""
+        if number * least > self.size - self.at:
+            raise CheckpointError(f"{self.path}: the header counts {number} entries, more than the file can hold")
+        return number
+
+    def text(self) -> str:
+        """The next string, a name."""
+        (length,) = self.take("Q")
+        place = self.skip(length)
+        if length > 2**16:
+            raise CheckpointError(f"{self.path}: a name of {length} bytes; 65536 are the limit")
+        try:
+            return self.memory[place : place + length].decode("utf-8")
+        except UnicodeDecodeError:
+            raise CheckpointError(f"{self.path}: a name is not UTF-8") from None
+
+    def axes(self) -> tuple[int, ...]:
+        """A shape, which GGUF stores from the last axis to the first."""
+        (count,) = self.take("I")
+        if count > 4:
+            raise CheckpointError(f"{self.path}: a tensor of {count} axes; GGML has 4")
+        return tuple(self.take(f"{count}Q"))[::-1]
+
+    def value(self) -> Any:
+        """The next value of the metadata; None for a long array or one of strings."""
+        (kind,) = self.take("I")
+        if kind == _STRING:
+            (length,) = self.take("Q")
+            place = self.skip(length)
+            return self.memory[place : place + length].decode("utf-8", "replace") if length <= 2**20 else None
+        if kind in _SCALARS:
+            return self.take(_SCALARS[kind])[0]
+        if kind != _ARRAY:
+            raise CheckpointError(f"{self.path}: a value has the unknown type {kind}")
+        inner, length = self.take("IQ")
+        if inner == _STRING:
+            for _ in range(self.count(length, 8)):
+                self.skip(self.take("Q")[0])
+            return None
+        if inner not in _SCALARS:
+            raise CheckpointError(f"{self.path}: an array has values of the unknown type {inner}")
+        if length <= _LONGEST_ARRAY:
+            return list(self.take(f"{length}{_SCALARS[inner]}"))
+        self.skip(length * struct.calcsize(_SCALARS[inner]))
+        return None

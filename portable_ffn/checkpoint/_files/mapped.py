@@ -1,0 +1,102 @@
+"""Regular files, opened without trust and mapped into memory."""
+
+import mmap
+import os
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import numpy as np
+
+from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._files.dtypes import numpy_dtype
+
+JSON_LIMIT: Final = 100_000_000
+"""Bytes. The format's own limit on a safetensors header, kept for every JSON text."""
+
+
+class TensorInfo(NamedTuple):
+    """One tensor of a file: its dtype's common name, its shape, and where its bytes are."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    file: Path
+    offset: int
+    nbytes: int
+
+
+def status(path: Path) -> os.stat_result:
+    """The file's status, links followed; FileNotFoundError if it is missing."""
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(f"no such file or directory: {path}") from None
+    except (OSError, ValueError) as error:
+        # ValueError: a NUL in the path. OSError: a loop of links, no permission, too long a name.
+        raise CheckpointError(f"{str(path)[:1000]!r} can't be opened: {str(error)[:200]}") from None
+
+
+def is_directory(path: Path) -> bool:
+    """Whether the path is a directory; FileNotFoundError if it is missing."""
+    return stat.S_ISDIR(status(path).st_mode)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """The file, opened; anything but a regular file is refused before opening it could block."""
+    mode = status(path).st_mode
+    if stat.S_ISDIR(mode):
+        raise CheckpointError(f"{path}: is a directory; a file must stand here")
+    if not stat.S_ISREG(mode):
+        raise CheckpointError(f"{path}: is no regular file")
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise CheckpointError(f"{path}: can't be opened: {error.strerror}") from None
+
+
+def read_json(path: Path) -> bytes:
+    """The bytes of a JSON file, if they are at most JSON_LIMIT."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > JSON_LIMIT:
+            raise CheckpointError(f"{path}: JSON of {size} bytes; {JSON_LIMIT} are the limit")
+        return file.read(size)
+
+
+class Mapped:
+    """A file of a known size, mapped into memory at first use."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.path = path
+        self.size = size
+        self._map: mmap.mmap | None = None
+
+    def __reduce__(self) -> tuple[type["Mapped"], tuple[Path, int]]:
+        """Without the map, which belongs to the process."""
+        return type(self), (self.path, self.size)
+
+    def array(self, info: TensorInfo) -> np.ndarray[Any, Any]:
+        """The tensor as a read-only view of the file; a copy where its place is not aligned to its dtype."""
+        dtype = numpy_dtype(info.dtype)
+        if info.nbytes == 0:
+            array = np.empty(info.shape, dtype)
+        else:
+            flat = np.frombuffer(self.memory(), dtype, info.nbytes // dtype.itemsize, info.offset)
+            # Old writers didn't pad the header; other libraries take an unaligned view badly or not at all.
+            array = (flat if flat.flags.aligned else flat.copy()).reshape(info.shape)
+        array.flags.writeable = False
+        return array
+
+    def memory(self) -> mmap.mmap:
+        """The whole file as memory; pages are read as they are touched."""
+        if self._map is None:
+            with open_regular(self.path) as file:
+                size = os.fstat(file.fileno()).st_size
+                # Touching a page that a shrunken file has lost would kill the process.
+                if size != self.size:
+                    raise CheckpointError(
+                        f"{self.path}: had {self.size} bytes when opened, has {size} now; open it again"
+                    )
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return self._map

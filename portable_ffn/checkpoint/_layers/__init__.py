@@ -1,0 +1,1 @@
+"""Which networks there are, by names and shapes."""

@@ -1,0 +1,1 @@
+"""How a layer is read, and what the user holds."""

@@ -1,0 +1,1 @@
+"""Tensors as they are meant, whatever the files."""

@@ -1,0 +1,79 @@
+"""What the headers of all files of a checkpoint say, taken together."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._files.directory import Index
+from portable_ffn.checkpoint._files.foreign import refuse_adapter_tensors
+from portable_ffn.checkpoint._files.gguf import read_gguf
+from portable_ffn.checkpoint._files.mapped import Mapped, TensorInfo, status
+from portable_ffn.checkpoint._files.safetensors import read_header
+from portable_ffn.checkpoint._tensors.quantised import Recipe, fold
+
+
+class Contents(NamedTuple):
+    """What the headers of a checkpoint say; `aliases` are tied tensors, by the name under which each is stored."""
+
+    config: dict[str, Any]
+    metadata: dict[str, str]
+    tensors: dict[str, TensorInfo]
+    logical: dict[str, TensorInfo]
+    recipes: dict[str, Recipe]
+    aliases: dict[str, str]
+    files: dict[Path, Mapped]
+
+
+def read_contents(found: list[Path] | Index, config: dict[str, Any]) -> Contents:
+    """The tensors of all files; by an index, each in the file that it names, and no others."""
+    files = found if isinstance(found, list) else sorted(set(found.places.values()))
+    if len(files) == 1 and files[0].name.endswith(".gguf"):
+        return _read_gguf(files[0])
+    contents = Contents(config, {}, {}, {}, {}, {}, {})
+    for file in files:
+        try:
+            header = read_header(file)
+        except FileNotFoundError:
+            # Its directory lists it.
+            raise CheckpointError(f"{file}: is a link to a file that isn't there") from None
+        contents.files[file] = Mapped(file, header.size)
+        for name, info in header.tensors.items():
+            if name in contents.tensors:
+                first = contents.tensors[name].file.name
+                raise CheckpointError(f"{file}: tensor {name[:200]!r} is in {first} too; it must be in one file")
+            contents.tensors[name] = info
+        if len(files) == 1:
+            contents.metadata.update(header.metadata)
+    if isinstance(found, Index):
+        _check_index(found, contents.tensors)
+    refuse_adapter_tensors(files[0], contents.tensors)
+    logical, recipes = fold(contents.tensors, config)
+    aliases = _aliases(contents, logical)
+    logical |= {name: logical[kept]._replace(name=name) for name, kept in aliases.items()}
+    return contents._replace(logical=logical, recipes=recipes, aliases=aliases)
+
+
+def _aliases(contents: Contents, logical: Mapping[str, TensorInfo]) -> dict[str, str]:
+    """The names that the metadata give to tied tensors, of which safetensors' save_model stores one."""
+    taken = contents.tensors.keys() | logical.keys()
+    pairs = contents.metadata.items()
+    return {name: kept for name, kept in pairs if "." in name and name not in taken and kept in logical}
+
+
+def _check_index(index: Index, tensors: Mapping[str, TensorInfo]) -> None:
+    """The index and the shards must say the same."""
+    for name, file in index.places.items():
+        if name not in tensors or tensors[name].file != file:
+            raise CheckpointError(f"{index.path}: puts {name[:200]!r} into {file.name}, which doesn't hold it")
+    for name, info in tensors.items():
+        if name not in index.places:
+            raise CheckpointError(f"{index.path}: doesn't name {name[:200]!r}, which is in {info.file.name}")
+
+
+def _read_gguf(file: Path) -> Contents:
+    """A GGUF file, whose metadata serve as its config."""
+    mapped = Mapped(file, status(file).st_size)
+    header = read_gguf(file, mapped)
+    texts = {key: str(value) for key, value in header.metadata.items() if not isinstance(value, list)}
+    return Contents(header.metadata, texts, header.tensors, header.logical, header.recipes, {}, {file: mapped})

@@ -1,0 +1,1 @@
+"""One layer on an array larger than memory."""

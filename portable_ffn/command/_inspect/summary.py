@@ -1,0 +1,174 @@
+"""The layers of a checkpoint summed up: a row for each kind of layer of a stack, and what was not understood."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from portable_ffn.checkpoint._entry import Entry
+from portable_ffn.checkpoint._layers.paths import shape, unwrap
+from portable_ffn.checkpoint._layers.patterns import NETWORK_WORDS
+from portable_ffn.checkpoint._tensors.store import Store
+from portable_ffn.command._words import as_options
+
+_TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "top_k_experts", "moe_top_k", "top_k")
+_NETWORK = NETWORK_WORDS - {"linear", "moe"}
+# Tensors in a network's path that are a router's or a normalisation's, not a part that went unread.
+_NOT_OURS = ("router", "gate.", "norm", "bias", "scale", "rotary", "running_", "num_batches")
+
+
+class Row(NamedTuple):
+    """Layers of one stack that differ in their number only. Parameters and FLOPs are of all of them together."""
+
+    stack: str
+    layers: list[int]
+    experts: int
+    form: str
+    activation: str
+    d_model: int
+    d_ff: int
+    bias: bool
+    dtype: str
+    parameters: int
+    share: float
+    flops: int | None
+    evidence: list[str]
+    names: list[str]
+
+
+def rows(entries: Sequence[Entry], total: int) -> list[Row]:
+    """The entries that are understood, by kind; `total` is how many parameters the model has."""
+    kinds: dict[tuple[Any, ...], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        if entry.problem is None:
+            where = shape(entry.base if entry.expert is None else entry.base.rpartition(".")[0])
+            kinds[
+                entry.stack,
+                where,
+                entry.form,
+                told(entry.activation),
+                entry.d_model,
+                entry.d_ff,
+                entry.bias,
+                entry.dtype,
+                entry.expert is None,
+            ].append(entry)
+    return [_row(members, total) for members in kinds.values()]
+
+
+def _row(members: list[Entry], total: int) -> Row:
+    """One kind."""
+    first = members[0]
+    each = parameters(first)
+    # A block that several layers share is there once.
+    distinct = len({(entry.tensors[0], entry.expert) for entry in members})
+    layers = sorted({entry.layer for entry in members})
+    experts = 0 if first.expert is None else len({entry.expert for entry in members})
+    return Row(
+        stack=first.stack,
+        layers=layers,
+        experts=experts,
+        form=first.form,
+        activation=told(first.activation),
+        d_model=int(first.d_model or 0),
+        d_ff=int(first.d_ff or 0),
+        bias=first.bias,
+        dtype=first.dtype,
+        parameters=each * distinct,
+        share=each * distinct / total if total else 0.0,
+        flops=_flops(first, len(members), len(layers), experts),
+        evidence=list(first.evidence),
+        names=[entry.name for entry in members],
+    )
+
+
+def parameters(entry: Entry) -> int:
+    """How many numbers one layer's matrices and biases hold."""
+    if entry.read is None:
+        return 0
+    recipe, d_model, d_ff = entry.read.recipe, entry.read.d_model, entry.read.d_ff
+    matrices = (2 if recipe.V is None else 3) * d_model * d_ff // max(recipe.W1.groups, 1)
+    biases = sum(n for part, n in ((recipe.b1, d_ff), (recipe.c, d_ff), (recipe.b2, d_model)) if part is not None)
+    return matrices + biases
+
+
+def _flops(entry: Entry, count: int, layers: int, experts: int) -> int | None:
+    """Floating-point operations of the matrix products for one token through all of the row's layers.
+
+    Two for each number of a matrix. Of experts, the ones that a router chooses count; None where the config doesn't
+    say how many.
+    """
+    if entry.read is None:
+        return None
+    branches = 2 if entry.read.recipe.V is None else 3
+    each = 2 * branches * entry.read.d_model * entry.read.d_ff // max(entry.read.recipe.W1.groups, 1)
+    if not experts:
+        return each * count
+    config = entry.store.config if entry.store else {}
+    chosen = next((n for key in _TOP_K for n in _values(config, key)), None)
+    return None if chosen is None else each * layers * min(chosen, experts)
+
+
+def _values(config: Any, key: str) -> list[int]:
+    """The whole numbers under a key, in the config and in those nested in it."""
+    if not isinstance(config, dict):
+        return []
+    found = [config[key]] if isinstance(config.get(key), int) and not isinstance(config[key], bool) else []
+    return found + [n for inner in config.values() if isinstance(inner, dict) for n in _values(inner, key)]
+
+
+def told(activation: Any) -> str:
+    """An activation as a table has it."""
+    if activation is None:
+        return "?"
+    return activation if isinstance(activation, str) else str(getattr(activation, "name", activation))
+
+
+def total_parameters(store: Store) -> int:
+    """How many numbers the checkpoint's tensors hold."""
+    return sum(math.prod(info.shape) for info in store.logical.values())
+
+
+def not_understood(entries: Sequence[Entry], store: Store) -> list[dict[str, Any]]:
+    """What can't be loaded as it stands, and tensors in networks' paths that nothing reads; layers as one."""
+    found: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        if entry.problem is not None:
+            item = found.setdefault(
+                shape(unwrap(entry.name)),
+                {
+                    "where": entry.name,
+                    "count": 0,
+                    "why": as_options(str(entry.problem)),
+                    "argument": getattr(entry.problem, "argument", None),
+                },
+            )
+            item["count"] += 1
+    read = {name for entry in entries for name in entry.tensors}
+    logical_read = {source for name in store.logical for source in store.sources(name) if source in read}
+    for name, info in store.tensors.items():
+        parts = name.split(".")
+        if (
+            name not in read
+            and name not in logical_read
+            and len(info.shape) > 1
+            and _NETWORK.intersection(parts)
+            and not any(word in name for word in _NOT_OURS)
+        ):
+            item = found.setdefault(
+                shape(unwrap(name)),
+                {"where": name, "count": 0, "why": "no layer that was found reads it", "argument": None},
+            )
+            item["count"] += 1
+    return list(found.values())
+
+
+def numbers(layers: Sequence[int]) -> str:
+    """Layer numbers as ranges: 0-11, or 0, 2-4."""
+    spans: list[list[int]] = []
+    for n in layers:
+        if spans and n == spans[-1][1] + 1:
+            spans[-1][1] = n
+        else:
+            spans.append([n, n])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

@@ -1,0 +1,1 @@
+"""Where: libraries, devices, dtypes."""

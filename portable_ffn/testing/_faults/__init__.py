@@ -1,0 +1,1 @@
+"""Why: the table of known faults."""

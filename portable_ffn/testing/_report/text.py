@@ -1,0 +1,159 @@
+"""A report in words: a table of places, what failed by its cause, the verdict."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from portable_ffn.testing._report.report import Report, Row
+
+_SHOWN = 12  # groups of failures
+_NAMED = 6  # places, cases or networks of one group
+
+
+class Group(NamedTuple):
+    """Rows that failed alike: the causes that explain them all, none where nothing does or an error was raised."""
+
+    causes: tuple[str, ...]
+    rows: tuple["Row", ...]
+
+
+def report_text(report: "Report") -> str:
+    """The whole report."""
+    lines = aligned([("library", "device", "dtype", "error/bound", "verdict"), *summary(report.rows)])
+    found = groups(report.failures())
+    for group in found[:_SHOWN]:
+        row = group.rows[0]
+        gated = ", gated" if row.gated else ""
+        lines.append(f"{row.backend} {row.device} {row.dtype}, {row.activation}{gated}, {row.case}: {row.message}")
+        if group.causes:
+            lines.append(f"  because: {'; or '.join(group.causes)}")
+        if len(group.rows) > 1:
+            lines.append(f"  {_alike(group.rows)}")
+    more = sum(len(group.rows) for group in found[_SHOWN:])
+    if more > 0:
+        lines.append(f"... and {more} rows more")
+    if report.looks:
+        from portable_ffn.testing._faults.visible import told
+
+        lines += told(report.looks)
+    lines += [f"note: {note}" for note in report.notes]
+    return "\n".join([*lines, _last(report)])
+
+
+def groups(rows: Iterable["Row"]) -> list[Group]:
+    """Failures by what explains most of them, the largest group first."""
+    left, found = list(rows), []
+    while left:
+        counted = Counter(key for row in left for key in _keys(row))
+        key = max(counted, key=counted.__getitem__)
+        alike = [row for row in left if key in _keys(row)]
+        left = [row for row in left if key not in _keys(row)]
+        common = tuple(cause for cause in _causes(alike[0]) if all(cause in _causes(row) for row in alike))
+        found.append(Group(common, tuple(alike)))
+    return sorted(found, key=lambda group: -len(group.rows))
+
+
+def _keys(row: "Row") -> list[str]:
+    """What rows that are told together have in common: a cause, or what their messages say beside numbers."""
+    if row.status == "fail" and row.cause:
+        return _causes(row)
+    if row.status == "fail":  # what must hold is said before the first number
+        return [re.split(r"-?\d|\b(?:nan|-?inf)\b", row.message)[0]]
+    return [re.sub(r"\d+", "#", row.message)]
+
+
+def _causes(row: "Row") -> list[str]:
+    """The causes of a row, one by one."""
+    return row.cause.split("; or ") if row.cause and row.status == "fail" else []
+
+
+def _alike(rows: tuple["Row", ...]) -> str:
+    """How many rows fail as the first does, and where."""
+    others = rows[1:]
+    parts = [
+        _some(f"{row.backend} {row.device} {row.dtype}" for row in others),
+        f"in {_some(row.case for row in others)}",
+    ]
+    networks = dict.fromkeys(f"{row.activation}{', gated' if row.gated else ''}" for row in rows)
+    if len(networks) > 1:
+        parts.append(_some(networks))
+    return f"as in {len(others)} row{'s' * (len(others) != 1)} more: {'; '.join(parts)}"
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first of some names, each once, and how many there are beside them."""
+    every = list(dict.fromkeys(names))
+    told = ", ".join(every[:_NAMED])
+    return f"{told} and {len(every) - _NAMED} more" if len(every) > _NAMED else told
+
+
+def summary(rows: tuple["Row", ...]) -> list[tuple[str, str, str, str, str]]:
+    """A line for each backend, device and dtype: these, the worst error over the bound, and the verdict."""
+    ordered = sorted(rows, key=_place(rows))
+    return [
+        (*_key(group[0]), number(_worst(group)), _verdict(group))
+        for _, found in groupby(ordered, key=_key)
+        for group in [list(found)]
+    ]
+
+
+def counted(rows: tuple["Row", ...]) -> str:
+    """How many rows have which status, and what it means where none is a pass or a failure."""
+    found = Counter(row.status for row in rows)
+    counts = ", ".join(f"{found[status]} {status}" for status in ("pass", "fail", "error", "gap") if found[status])
+    if rows and found["gap"] == len(rows):
+        counts += ": all that was asked for is a known gap of its library, so that nothing was checked as asked"
+    return counts
+
+
+def _last(report: "Report") -> str:
+    """The verdict in a line."""
+    if not report.rows:
+        return "not passed: no row was run"
+    return f"{'passed' if report.passed else 'not passed'}: {counted(report.rows)}"
+
+
+def _key(row: "Row") -> tuple[str, str, str]:
+    """What one line of the table is about."""
+    return row.backend, row.device, row.dtype
+
+
+def _place(rows: tuple["Row", ...]) -> Callable[["Row"], Any]:
+    """The order in which places and dtypes were first met."""
+    places: dict[tuple[str, str], int] = {}
+    dtypes: dict[str, int] = {}
+    for row in rows:
+        places.setdefault((row.backend, row.device), len(places))
+        dtypes.setdefault(row.dtype, len(dtypes))
+    return lambda row: (places[row.backend, row.device], dtypes[row.dtype])
+
+
+def _worst(rows: list["Row"]) -> float:
+    """The largest error of several rows; NaN where none compared any values."""
+    return max((row.worst for row in rows if not math.isnan(row.worst)), default=math.nan)
+
+
+def number(worst: float) -> str:
+    """An error in units of the bound, as text."""
+    return "-" if math.isnan(worst) else f"{worst:.3g}"
+
+
+def _verdict(rows: list["Row"]) -> str:
+    """How many rows failed and how many raised; where none did, the gaps with their first reason, or a pass."""
+    found = Counter(row.status for row in rows)
+    if found["fail"] or found["error"]:
+        return ", ".join(f"{status} ({found[status]} of {len(rows)})" for status in ("fail", "error") if found[status])
+    if found["gap"]:
+        reason = next(row.message for row in rows if row.status == "gap")
+        return f"gap ({found['gap']} of {len(rows)}): {reason}"
+    return "pass" if any(not math.isnan(row.worst) for row in rows) else "pass (shapes only)"
+
+
+def aligned(table: list[tuple[str, ...]]) -> list[str]:
+    """Columns of equal width."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]

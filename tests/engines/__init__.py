@@ -1,0 +1,1 @@
+"""JAX, PyTorch and Dask at scale and under their transforms."""

@@ -1,0 +1,1 @@
+"""Programs run by several processes at once."""
