@@ -1,0 +1,160 @@
+"""What is no file, no path or another format: refused by name, never executed."""
+
+import io
+import os
+import pickle
+import re
+import zipfile
+
+import numpy as np
+import pytest
+
+from portable_ffn.checkpoint._files.save import save_tensors
+
+
+def test_a_file_that_is_no_file_is_refused(tmp_path, refused):
+    (tmp_path / "x.safetensors").mkdir()
+    refused(tmp_path / "x.safetensors", "has no checkpoint; config.json and model.safetensors are looked for")
+    refused(tmp_path, "is a directory; a file must stand here")
+    os.mkfifo(tmp_path / "pipe.safetensors")
+    refused(tmp_path / "pipe.safetensors", "is no regular file")
+    refused("/dev/zero", "is no regular file")
+    (tmp_path / "config" / "config.json").mkdir(parents=True)
+    save_tensors(tmp_path / "config" / "model.safetensors", {})
+    refused(tmp_path / "config", "config.json: is a directory")
+
+
+def test_links_that_lead_nowhere_or_in_a_circle_are_refused(tmp_path, refused):
+    for name, target in (("a", "b"), ("b", "a")):
+        (tmp_path / f"{name}.safetensors").symlink_to(f"{target}.safetensors")
+    refused(tmp_path / "a.safetensors", "can't be opened: .*symbolic link")
+    loop = tmp_path / "loop"
+    loop.mkdir()
+    (loop / "model.safetensors").symlink_to("model.safetensors")
+    refused(loop, "can't be opened")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "model.safetensors").symlink_to("gone")
+    refused(broken, "model.safetensors.*isn't there")
+    refused(broken / "model.safetensors", "no such file", FileNotFoundError)
+    (tmp_path / "whole").mkdir()
+    save_tensors(tmp_path / "whole" / "model.safetensors", {})
+    (tmp_path / "whole" / "config.json").symlink_to("gone")
+    refused(tmp_path / "whole", "config.json: is a link to a file that isn't there")
+
+
+@pytest.mark.parametrize("path", ["a\0b", "x" * 300, "x/" * 3000])
+def test_a_path_that_cannot_be_is_refused(tmp_path, refused, path):
+    refused(tmp_path / path, "can't be opened")
+
+
+def torch_zip():
+    """A zip archive as torch.save writes it."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps({"a": 1}))
+    return file.getvalue()
+
+
+class Bomb:
+    """What a pickle does when it is loaded."""
+
+    def __reduce__(self):
+        return (pytest.fail, ("a pickle was loaded",))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (pickle.dumps(Bomb()), "is a Python pickle, not a safetensors file"),
+        (pickle.dumps({"a": np.zeros(3)}, protocol=2), "is a Python pickle"),
+        (pickle.dumps({"a": 1}, protocol=0), "is no safetensors file|are the limit"),
+        (torch_zip(), "is a zip archive"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(100), "is an HDF5 file"),
+        (b"GGUF" + bytes(100), "is a GGUF file"),
+        (b"\x93NUMPY" + bytes(100), "is a NumPy file"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "is a Git LFS pointer.*git lfs pull"),
+        (b"<!DOCTYPE html><html>not found</html>", "is an HTML page"),
+    ],
+)
+@pytest.mark.parametrize("name", ["model.safetensors", "blob"])
+def test_another_format_under_a_false_name_is_refused_and_never_loaded(tmp_path, refused, name, data, words):
+    (tmp_path / name).write_bytes(data)
+    refused(tmp_path / name, words)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("pytorch_model.bin", "pytorch_model.bin is a PyTorch file; pickles can run code and are never loaded"),
+        ("pytorch_model-00001-of-00002.bin", "PyTorch file"),
+        ("consolidated.00.pth", "PyTorch file"),
+        ("last.ckpt", "PyTorch file"),
+        ("model.pt", "PyTorch file"),
+        ("weights.pkl", "PyTorch file"),
+        ("tf_model.h5", "a Keras or HDF5 file"),
+        ("model.weights.h5", "a Keras or HDF5 file"),
+        ("model.keras", "a Keras or HDF5 file"),
+        ("flax_model.msgpack", "a Flax msgpack file"),
+        ("_CHECKPOINT_METADATA", "an Orbax checkpoint"),
+        ("manifest.ocdbt", "an Orbax checkpoint"),
+        ("model.onnx", "an ONNX model"),
+        ("saved_model.pb", "a TensorFlow file"),
+        ("model.ckpt-1000.index", "a TensorFlow file"),
+        ("model.tflite", "a TensorFlow file"),
+        ("weights.npz", "a NumPy archive"),
+        ("__0_0.distcp", "a distributed PyTorch checkpoint"),
+        (".metadata", "a distributed PyTorch checkpoint"),
+        ("latest_checkpointed_iteration.txt", "a distributed PyTorch checkpoint"),
+        ("model.nemo", "an archive or a model of another tool"),
+    ],
+)
+def test_a_directory_of_another_format_is_refused_by_name(tmp_path, refused, name, words):
+    (tmp_path / name).write_bytes(pickle.dumps(Bomb()))
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    refused(tmp_path, f"{re.escape(words)}.*Save the model as safetensors")
+    refused(tmp_path / name, re.escape(words))
+
+
+def test_a_directory_of_nothing_says_what_is_looked_for(tmp_path, refused):
+    refused(tmp_path, "has no checkpoint; config.json and model.safetensors are looked for")
+    (tmp_path / "config.json").write_text("{}")
+    refused(tmp_path, "has no checkpoint")
+    refused(tmp_path / "config.json", "holds no tensors; give the path of the directory")
+
+
+# Adapters
+@pytest.mark.parametrize(
+    "name",
+    ["adapter_config.json", "adapter_model.safetensors", "adapter_model.bin", "adapter_model-1-of-2.safetensors"],
+)
+def test_an_adapter_beside_its_base_is_refused_never_ignored(tmp_path, refused, name):
+    save_tensors(tmp_path / "model.safetensors", {"model.layers.0.mlp.up_proj.weight": np.zeros((2, 2))})
+    (tmp_path / name).write_bytes(b"{}")
+    refused(tmp_path, rf"{name} belongs to a PEFT \(LoRA\) adapter, which changes its base; merge it")
+    (tmp_path / "model.safetensors").unlink()
+    refused(tmp_path, "merge it")
+    refused(tmp_path / name, "merge it")
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "lora_A.weight",
+        "lora_B.default.weight",
+        "lora_embedding_A",
+        "lora_magnitude_vector",
+        "ia3_l",
+        "hada_w1_a",
+        "lokr_w2_b",
+        "oft_r.default",
+        "boft_R",
+        "vera_lambda_b",
+    ],
+)
+def test_the_tensors_of_an_adapter_are_refused_by_name(tmp_path, refused, end):
+    name = f"base_model.model.model.layers.0.mlp.up_proj.{end}"
+    save_tensors(
+        tmp_path / "x.safetensors", {name: np.zeros((2, 2)), "model.layers.0.mlp.up_proj.weight": np.zeros((2, 2))}
+    )
+    refused(tmp_path / "x.safetensors", rf"{re.escape(name)}' belongs to a PEFT \(LoRA\) adapter")
