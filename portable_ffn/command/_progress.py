@@ -1,4 +1,4 @@
-"""Progress on stderr: a moving line where rich is there and somebody watches, else a line now and then."""
+"""Progress on stderr: a bar where rich is there and somebody watches, else a line now and then."""
 
 import contextlib
 import importlib.util
@@ -6,61 +6,48 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from portable_ffn.testing import Row
+SECONDS = 5.0
+"""Between two lines, where there is no bar."""
 
-_SECONDS = 5.0
+Show = Callable[[str, int, int | None], None]
+"""Takes what is being done in words, how many are done, and of how many where that is known."""
 
 
 @contextlib.contextmanager
-def shown(told: Callable[..., str] | None = None) -> Iterator[Callable[..., None]]:
-    """What is to be called with each row, or with whatever `told` puts into words.
+def shown(last: bool = False) -> Iterator[Show]:
+    """What is to be called as the work goes on; `last` where the line of the end is always printed.
 
     Inside, what somebody's function or module prints goes to stderr: stdout is for the report alone.
     """
-    tell = told or _Told()
     with contextlib.redirect_stdout(sys.stderr):
         if sys.stderr.isatty() and importlib.util.find_spec("rich"):
-            with _moving(tell) as show:
+            with _bar() as show:
                 yield show
         else:
-            yield _now_and_then(tell)
+            yield _now_and_then(last)
 
 
 @contextlib.contextmanager
-def _moving(tell: Callable[..., str]) -> Iterator[Callable[..., None]]:
-    """One line that is overwritten."""
+def _bar() -> Iterator[Show]:
+    """One line that is overwritten, and gone at the end."""
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    words = TextColumn("{task.description}", markup=False)
+    columns = SpinnerColumn(), words, BarColumn(20), TimeElapsedColumn(), TimeRemainingColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("starting")
-        yield lambda *what: progress.update(task, description=tell(*what))
+        task = progress.add_task("starting", total=None)
+        yield lambda text, done, total: progress.update(task, description=text, completed=done, total=total)
 
 
-def _now_and_then(tell: Callable[..., str]) -> Callable[..., None]:
+def _now_and_then(at_the_end: bool) -> Show:
     """A line every few seconds."""
-    last = time.monotonic()
+    before = time.monotonic()
 
-    def show(*what: object) -> None:
-        nonlocal last
-        text = tell(*what)
-        if time.monotonic() - last >= _SECONDS:
-            last = time.monotonic()
+    def show(text: str, done: int, total: int | None) -> None:
+        nonlocal before
+        if time.monotonic() - before >= SECONDS or (at_the_end and done == total):
+            before = time.monotonic()
             print(text, file=sys.stderr, flush=True)
 
     return show
-
-
-class _Told:
-    """How far it is, in words."""
-
-    def __init__(self) -> None:
-        self.rows = self.bad = 0
-
-    def __call__(self, row: Row) -> str:
-        """The rows so far, with this one."""
-        self.rows += 1
-        self.bad += row.status in ("fail", "error")
-        bad = f", {self.bad} not passed" if self.bad else ""
-        return f"{self.rows} rows{bad}: {row.backend} {row.device} {row.dtype}, {row.activation}, {row.case}"

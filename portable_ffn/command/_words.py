@@ -22,3 +22,12 @@ def as_options(message: str, *, sides: bool = False) -> str:
         return f"--{match[1]}{both}" + (f" {value}" if value else "")
 
     return _SUBJECT.sub(option, _ARGUMENT.sub(option, message))
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, in one line; of a list, the first few."""
+    if isinstance(error, OSError) and error.strerror and not isinstance(error, FileNotFoundError):
+        return error.strerror
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    more = " ..." if len(lines) > 7 else ""
+    return " ".join(lines[:1] + [", ".join(lines[1:7])] * (len(lines) > 1)) + more

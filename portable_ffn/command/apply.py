@@ -5,7 +5,9 @@ import json
 import sys
 
 from portable_ffn.command import CannotRun
-from portable_ffn.command._apply.run import Refused, apply, parse_size
+from portable_ffn.command._apply.memory import parse_size
+from portable_ffn.command._apply.run import apply
+from portable_ffn.command._arguments import add_facts, facts_of
 from portable_ffn.command._words import as_options
 
 
@@ -40,21 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("float16", "float32", "float64"),
         help="cast x and the weights to it (the widest among them, as feed_forward has it)",
     )
-    parser.add_argument("--activation", help="the activation, where the checkpoint doesn't say")
-    parser.add_argument(
-        "--gate",
-        choices=("first", "second", "interleaved"),
-        help="which half of a fused matrix is the gate, where the checkpoint doesn't say",
-    )
-    parser.add_argument(
-        "--layout", choices=("in_out", "out_in"), help="how matrices lie, where the checkpoint doesn't say"
-    )
+    add_facts(parser)
     parser.add_argument("--json", action="store_true", help="print what was done as one JSON document")
 
 
 def run(args: argparse.Namespace) -> int:
     """0 when the output is whole, 130 when the run was interrupted; CannotRun where it can't be made."""
-    facts = {"activation": args.activation, "gate": args.gate, "layout": args.layout}
     try:
         done = apply(
             args.model,
@@ -65,9 +58,9 @@ def run(args: argparse.Namespace) -> int:
             name=args.name,
             memory=args.memory,
             dtype=args.dtype,
-            facts=facts,
+            facts=facts_of(args),
         )
-    except Refused as error:
+    except CannotRun as error:
         raise CannotRun(as_options(str(error))) from None
     except KeyboardInterrupt:
         print("portable-ffn apply: interrupted; the same command goes on where this stood", file=sys.stderr)

@@ -13,7 +13,7 @@ from typing import Any
 from portable_ffn import Weights, init_weights
 from portable_ffn._arrays.dtype import LOW_PRECISION
 from portable_ffn.command import CannotRun
-from portable_ffn.command._bench import request as _bench_asked
+from portable_ffn.command._bench import request
 from portable_ffn.command._bench.contenders import CONTENDERS, GATED, half_contenders
 from portable_ffn.command._bench.rounds import medians, peak_mib
 from portable_ffn.command._progress import shown
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the subcommand."""
     parser.add_argument("--libraries", nargs="+", choices=list(CONTENDERS), default=None, help="default: all found")
     parser.add_argument(
-        "--dtypes", nargs="+", choices=list(_bench_asked.DTYPES), default=["float32"], help="default: float32"
+        "--dtypes", nargs="+", choices=list(request.DTYPES), default=["float32"], help="default: float32"
     )
     parser.add_argument("--sizes", nargs="+", default=["512/2048"], metavar="D_MODEL/D_FF", help="default: 512/2048")
     parser.add_argument("--tokens", nargs="+", default=["4x512"], metavar="SHAPE", help="leading axes, default: 4x512")
@@ -47,16 +47,17 @@ def run(args: argparse.Namespace) -> int:
     """Measure and print."""
     if args.rounds < 1:
         raise CannotRun(f"--rounds must be 1 or more, got {args.rounds}")
-    sizes = [_bench_asked.numbers("--sizes", text, "/", 2) for text in args.sizes]
-    tokens = [_bench_asked.numbers("--tokens", text, "x") for text in args.tokens]
-    libraries = _bench_asked.libraries(args.libraries, args.train)
-    dtypes = _bench_asked.dtypes(args.dtypes, args.train)
+    sizes = [request.numbers("--sizes", text, "/", 2) for text in args.sizes]
+    tokens = [request.numbers("--tokens", text, "x") for text in args.tokens]
+    libraries = request.libraries(args.libraries, args.train)
+    dtypes = request.dtypes(args.dtypes, args.train)
     cases = list(itertools.product(libraries, dtypes, tokens, sizes, args.activations))
-    _bench_asked.refuse_too_large(cases, GATED)
+    request.refuse_too_large(cases, GATED)
     rows = []
-    with shown(lambda *what: " ".join(map(str, what))) as show:
-        for library, dtype, leading, (d_model, d_ff), activation in cases:
-            show(library, dtype, leading, f"{d_model}/{d_ff}", activation)
+    with shown() as show:
+        for number, (library, dtype, leading, (d_model, d_ff), activation) in enumerate(cases):
+            what = f"{library} {dtype} {leading} {d_model}/{d_ff} {activation}"
+            show(f"{number + 1} of {len(cases)} cases: {what}", number, len(cases))
             try:
                 rows.append(_row(library, dtype, leading, d_model, d_ff, activation, args))
             except MemoryError as error:
@@ -97,7 +98,7 @@ def _row(
     else:
         contenders = CONTENDERS[library](x, weights, activation, args.train)
     if args.memory:
-        output = _bench_asked.DTYPES[dtype] * d_model * _bench_asked.positions(leading) / 2**20
+        output = request.DTYPES[dtype] * d_model * request.positions(leading) / 2**20
         return {**case, "output_mib": output, "peak_mib": peak_mib(contenders.ours)}
     note = {"note": contenders.note} if contenders.note else {}
     return {**case, **medians(contenders.runs(), args.rounds), **note}

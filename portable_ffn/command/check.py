@@ -1,17 +1,15 @@
 """`portable-ffn check`: the matrix on this machine, for this package, somebody's function, or a model's layers."""
 
 import argparse
-import importlib
-import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from portable_ffn import ACTIVATIONS, ClippedGate, feed_forward
 from portable_ffn.command import CannotRun
-from portable_ffn.command._progress import shown
+from portable_ffn.command._arguments import imported, natural
+from portable_ffn.command._progress import Show, shown
 from portable_ffn.command._words import as_options
 from portable_ffn.testing import BACKENDS, Report, Row, check
 from portable_ffn.testing._backends.select import select
@@ -52,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 where all agree, 1 where something differs, 2 where it could not run."""
     _refuse_missing(args)
-    with shown() as progress:
+    with shown() as show:
+        progress = _Counting(show)
         if args.model is not None:
             report = _model(args, progress)
         elif args.ffn is not None:
@@ -153,37 +152,17 @@ def _model(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
         raise CannotRun(f"--model {args.model}: {as_options(str(error))}") from None
 
 
-def natural(word: str) -> int:
-    """A whole number, zero or more."""
-    if not word.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number, zero or more, got {word!r}")
-    return int(word)
+class _Counting:
+    """How far a check is, in words."""
 
+    def __init__(self, show: Show) -> None:
+        self.show = show
+        self.rows = self.bad = 0
 
-def imported(spelled: str, argument: str = "--ffn") -> Callable[..., Any]:
-    """The function that is spelled package.module:function, from the current directory too.
-
-    Raises CannotRun with what went wrong in one line, the error of the module itself included.
-    """
-    module, colon, path = spelled.partition(":")
-    if not (module and colon and path):
-        raise CannotRun(f"{argument} must be spelled package.module:function, got {spelled!r}")
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found: Any = importlib.import_module(module)
-    except (Exception, SystemExit) as error:  # a module that ends the process at import has not been checked
-        raise CannotRun(f"{argument} {spelled}: {module} can't be imported: {type(error).__name__}: {error}") from None
-    for name in _names(path):
-        if not hasattr(found, name):
-            raise CannotRun(f"{argument} {spelled}: {module} has no {path}")
-        found = getattr(found, name)
-    if not callable(found):
-        raise CannotRun(f"{argument} {spelled} must be a function, got {type(found).__name__}")
-    function: Callable[..., Any] = found
-    return function
-
-
-def _names(path: str) -> Iterator[str]:
-    """The names of a dotted path."""
-    yield from path.split(".")
+    def __call__(self, row: Row) -> None:
+        """One more row."""
+        self.rows += 1
+        self.bad += row.status in ("fail", "error")
+        bad = f", {self.bad} not passed" if self.bad else ""
+        what = f"{row.backend} {row.device} {row.dtype}, {row.activation}, {row.case}"
+        self.show(f"{self.rows} rows{bad}: {what}", self.rows, None)

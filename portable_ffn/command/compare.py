@@ -9,16 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from portable_ffn.command import CannotRun
+from portable_ffn.command._arguments import add_facts, facts_of, imported, natural
 from portable_ffn.command._progress import shown
 from portable_ffn.command._words import as_options
-from portable_ffn.command.check import imported
 from portable_ffn.testing import BACKENDS, Comparison, Layer, compare_models
-
-FACTS: dict[str, dict[str, Any]] = {
-    "activation": {"metavar": "NAME"},
-    "gate": {"choices": ("first", "second", "interleaved")},
-    "layout": {"choices": ("in_out", "out_in")},
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("b", metavar="B", help=f"{kinds}; or package.module:function(x, W1, b1, W2, b2[, V, c])")
     parser.add_argument("--layer", type=int, metavar="N", help="this layer alone")
     parser.add_argument("--inputs", metavar="FILE", help="what enters each layer: layers.N.x in safetensors")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of random inputs (0)")
+    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="of random inputs (0)")
     parser.add_argument(
         "--dtype",
         choices=("float64", "float32", "float16", "bfloat16"),
@@ -41,10 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--backend", default="numpy", metavar="NAME", help="the library whose arrays a function is given (numpy)"
     )
-    for side in ("a", "b"):
-        for fact, options in FACTS.items():
-            told = f"the {fact} of {side.upper()}, where it doesn't say"
-            parser.add_argument(f"--{fact}-{side}", help=told, **options)
+    add_facts(parser, sides=("a", "b"))
     parser.add_argument("--json", action="store_true", help="print the layers as one JSON document")
     parser.add_argument("--html", metavar="FILE", help="write a page that shows where to look")
 
@@ -123,10 +114,9 @@ def _compared(args: argparse.Namespace) -> Comparison:
     missing = BACKENDS[args.backend].missing()
     if missing is not None:
         raise CannotRun(f"{args.backend} was asked for, but {missing}")
-    facts = [{fact: given for fact in FACTS if (given := getattr(args, f"{fact}_{side}")) is not None} for side in "ab"]
     try:
         inputs = None if args.inputs is None else file_inputs(args.inputs)
-        with shown(_told) as progress:
+        with shown() as show:
             return compare_models(
                 model(args.a, "A"),
                 model(args.b, "B"),
@@ -135,9 +125,9 @@ def _compared(args: argparse.Namespace) -> Comparison:
                 library=args.backend,
                 inputs=inputs,
                 seed=args.seed,
-                facts_a=facts[0],
-                facts_b=facts[1],
-                progress=progress,
+                facts_a=facts_of(args, "a"),
+                facts_b=facts_of(args, "b"),
+                progress=lambda *done: show(_told(*done), done[1] + 1, done[2]),
             )
     except (TypeError, ValueError, OSError) as error:  # of which CheckpointError is one
         raise CannotRun(as_options(str(error), sides=True)) from None

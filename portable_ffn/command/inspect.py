@@ -19,24 +19,17 @@ from portable_ffn.checkpoint._loaded.network import Network
 from portable_ffn.checkpoint._missing_layers import missing_layers
 from portable_ffn.checkpoint._tensors.store import Store, open_store
 from portable_ffn.command import CannotRun
+from portable_ffn.command._arguments import add_facts, natural, positive
 from portable_ffn.command._inspect.memories import Statistics, statistics
 from portable_ffn.command._inspect.summary import Row, not_understood, numbers, rows, told, total_parameters
-from portable_ffn.command._inspect.table import Told, print_layers
+from portable_ffn.command._inspect.table import LayerStatistics, print_layers
 from portable_ffn.command._words import as_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `portable-ffn inspect`."""
     parser.add_argument("path", metavar="PATH", help="a directory, an index of shards, or a file")
-    parser.add_argument("--activation", help="the activation, where the checkpoint doesn't say")
-    parser.add_argument(
-        "--gate",
-        choices=("first", "second", "interleaved"),
-        help="where a fused matrix has the gate, where the checkpoint doesn't say",
-    )
-    parser.add_argument(
-        "--layout", choices=("out_in", "in_out"), help="how matrices lie, where the checkpoint doesn't say"
-    )
+    add_facts(parser)
     parser.add_argument("--layer", type=int, metavar="N", help="only the layers of this number")
     parser.add_argument("--stack", help='only this stack, such as "encoder"')
     parser.add_argument(
@@ -45,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="load the layers and say how many of their hidden units are active, and which memories are the strongest",
     )
     parser.add_argument("--input", metavar="X", help="x for --stats, (..., d_model), an .npy file; else random")
-    parser.add_argument("--tokens", type=_positive, default=64, help="how many random tokens (64)")
-    parser.add_argument("--seed", type=int, default=0, help="the seed of the random tokens (0)")
+    parser.add_argument("--tokens", type=positive, default=64, help="how many random tokens (64)")
+    parser.add_argument("--seed", type=natural, default=0, help="the seed of the random tokens (0)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -84,17 +77,10 @@ def _asked_for(found: Sequence[Entry], args: argparse.Namespace) -> list[Entry]:
     return chosen
 
 
-def _positive(word: str) -> int:
-    """A whole number, one or more."""
-    if not word.isdecimal() or int(word) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number, one or more, got {word!r}")
-    return int(word)
-
-
-def _statistics(found: Sequence[Entry], args: argparse.Namespace) -> list[Told]:
+def _statistics(found: Sequence[Entry], args: argparse.Namespace) -> list[LayerStatistics]:
     """The statistics of every layer that can be loaded; empty ones where its weights are not all finite."""
     given = _input(args.input)
-    done: list[Told] = []
+    done: list[LayerStatistics] = []
     for entry in found:
         if entry.problem is not None or entry.d_model is None:
             continue
@@ -111,7 +97,7 @@ def _statistics(found: Sequence[Entry], args: argparse.Namespace) -> list[Told]:
             network = entry.load(like=x)
             bad = _not_finite(network)
             # One such weight spoils its unit, and with it the largest of every token: nothing counted would be true.
-            done.append(Told(entry, None if bad else statistics(network, x), bad))
+            done.append(LayerStatistics(entry, None if bad else statistics(network, x), bad))
         except CheckpointError as error:
             raise CannotRun(as_options(str(error))) from None
     return done
@@ -147,7 +133,7 @@ def _document(
     total: int,
     unread: Sequence[dict[str, Any]],
     warnings: Sequence[str],
-    stats: Sequence[Told],
+    stats: Sequence[LayerStatistics],
 ) -> dict[str, Any]:
     """Everything, for --json."""
     return {

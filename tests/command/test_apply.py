@@ -17,7 +17,6 @@ from portable_ffn import oracle
 from portable_ffn.__main__ import main
 from portable_ffn.checkpoint import load
 from portable_ffn.command._apply import memory as _memory
-from portable_ffn.command._apply import run as _apply
 from portable_ffn.command._apply import stream as _stream
 from portable_ffn.command._apply.npy import NpyTarget
 from portable_ffn.command._words import as_options
@@ -296,7 +295,7 @@ def test_a_size_that_is_none(tmp_path, model, capsys, size):
 
 
 def test_sizes():
-    assert [_apply.parse_size(text) for text in ("256MiB", "1.5 GB", "7", "1kb", "2GiB")] == [
+    assert [_memory.parse_size(text) for text in ("256MiB", "1.5 GB", "7", "1kb", "2GiB")] == [
         2**28,
         1_500_000_000,
         7,
@@ -514,8 +513,8 @@ def test_no_more_memory_than_it_says(tmp_path):
     program = [sys.executable, "-c", GROWTH, warm, big, limit]
     done = subprocess.run(program, capture_output=True, text=True, timeout=200, check=True)
     grown = int(done.stdout.split()[-1])
-    assert (tmp_path / "y.npy").stat().st_size > 2 * _apply.parse_size(limit)
-    assert grown <= _apply.parse_size(limit)
+    assert (tmp_path / "y.npy").stat().st_size > 2 * _memory.parse_size(limit)
+    assert grown <= _memory.parse_size(limit)
 
 
 def test_too_little_memory_says_how_much(tmp_path, capsys):

@@ -244,7 +244,7 @@ def test_a_page(capsys, tmp_path):
 
 
 def test_progress_goes_to_stderr(capsys, monkeypatch):
-    monkeypatch.setattr("portable_ffn.command._progress._SECONDS", 0.0)
+    monkeypatch.setattr("portable_ffn.command._progress.SECONDS", 0.0)
     _, out, err = ran(capsys, "check", "--backend", "numpy", "--dtype", "float64", "--activation", "relu", "--json")
     assert json.loads(out)["passed"]
     assert err.splitlines()[0] == "1 rows: numpy cpu float64, relu, curve"

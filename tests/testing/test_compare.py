@@ -556,7 +556,7 @@ def test_facts_of_one_side(tmp_path, capsys):
 def test_progress_goes_to_stderr(a, capsys, monkeypatch):
     from portable_ffn.command import _progress
 
-    monkeypatch.setattr(_progress, "_SECONDS", 0.0)
+    monkeypatch.setattr(_progress, "SECONDS", 0.0)
     code, out, err = run(capsys, a, a, "--json")
     assert code == 0
     json.loads(out)

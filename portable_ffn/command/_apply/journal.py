@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from portable_ffn.command._apply.refused import Refused
+from portable_ffn.command import CannotRun
 
 
 class Journal:
@@ -32,7 +32,7 @@ class Journal:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self.file.close()
-            raise Refused(f"{path.with_suffix('')}: another run is writing it; wait for that one") from None
+            raise CannotRun(f"{path.with_suffix('')}: another run is writing it; wait for that one") from None
 
     def head(self) -> Any:
         """The first line, {"key": ..., "block": ...}; None where there is none."""

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from portable_ffn._arrays.dtype import dtype_name, widest
+from portable_ffn.command import CannotRun
 from portable_ffn.command._apply.memory import RESERVE, Tracing, in_words, mapped_bytes
-from portable_ffn.command._apply.refused import Refused, one_line
+from portable_ffn.command._words import one_line
 
 
 def choose(model: str, layer: int, stack: str | None, name: str | None, facts: Mapping[str, Any]) -> Any:
-    """The entry of the checkpoint that the arguments choose; Refused where they don't choose one."""
+    """The entry of the checkpoint that the arguments choose; CannotRun where they don't choose one."""
     from portable_ffn.checkpoint import find
     from portable_ffn.checkpoint._pick import pick, refuse_unused
 
@@ -22,23 +23,23 @@ def choose(model: str, layer: int, stack: str | None, name: str | None, facts: M
         refuse_unused(entry, facts.get("gate"))
         return entry
     except (OSError, ValueError) as error:
-        raise Refused(one_line(error)) from None
+        raise CannotRun(one_line(error)) from None
 
 
 def load(entry: Any, dtype: str | None, x: np.dtype[Any], limit: int, tracing: Tracing) -> Any:
     """The network in the dtype that it is computed in with x, its weights mapped where they have that already.
 
-    Raises Refused where the weights alone don't fit the limit, before they are read where the sizes tell.
+    Raises CannotRun where the weights alone don't fit the limit, before they are read where the sizes tell.
     """
     if entry.problem is not None:
-        raise Refused(one_line(entry.problem))
+        raise CannotRun(one_line(entry.problem))
     itemsize = 2 if entry.dtype in ("float16", "bfloat16") else 4
     matrices = 3 if entry.form in ("gated", "fused-gated") else 2
     _must_fit(entry, matrices * math.prod((entry.d_model, entry.d_ff, itemsize)), limit)
     try:
         network = entry.load()
     except (OSError, ValueError) as error:
-        raise Refused(one_line(error)) from None
+        raise CannotRun(one_line(error)) from None
     arrays = list(arrays_of(network))
     tracing.mapped = mapped_bytes(iter(arrays))
     wanted = dtype or widest([dtype_name(x), *(dtype_name(array.dtype) for array in arrays)])
@@ -52,7 +53,7 @@ def load(entry: Any, dtype: str | None, x: np.dtype[Any], limit: int, tracing: T
 def _must_fit(entry: Any, size: float, limit: int) -> None:
     """Refuse weights that don't fit."""
     if size + RESERVE > limit:
-        raise Refused(
+        raise CannotRun(
             f"--memory must be more than {in_words(size + RESERVE)} for the weights of {entry.name} and what "
             f"computes with them, got {in_words(limit)}",
         )

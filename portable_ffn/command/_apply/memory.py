@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from portable_ffn._network.feed_forward import feed_forward
-from portable_ffn.command._apply.refused import Refused
+from portable_ffn.command import CannotRun
 
 # Bytes. What BLAS (3 to 14 MiB on two cores at up to 2048 rows), the allocator and the journal take beyond arrays.
 RESERVE = 24 * 2**20
@@ -100,14 +100,14 @@ class Counted(Protocol):
 def rows_that_fit(step: Callable[[int, int], Any], source: Counted, limit: int, tracing: Tracing) -> int:
     """How many rows a block may have, for a step that reads and computes the rows from a start to a stop.
 
-    Larger and larger blocks are tried, each as large as what the last ones took allows. Raises Refused where not even
+    Larger and larger blocks are tried, each as large as what the last ones took allows. Raises CannotRun where not even
     one row fits beside what is held already.
     """
     room = limit - RESERVE
     held = _peak(step, 1, source, tracing)
     held = _peak(step, 1, source, tracing)  # the first call also paid for what is only built once
     if held > room:
-        raise Refused(
+        raise CannotRun(
             f"--memory must be {in_words(held + RESERVE + WAVERING)} at least for these weights and one row, "
             f"got {in_words(limit)}",
         )

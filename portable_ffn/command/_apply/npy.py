@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from portable_ffn._arrays.dtype import COMPUTABLE, dtype_name
+from portable_ffn.command import CannotRun
 from portable_ffn.command._apply.output import must_be_regular, sync_directory
-from portable_ffn.command._apply.refused import Refused
 
 Block = npt.NDArray[Any]
 
@@ -89,7 +89,7 @@ class Rows:
         while left:
             count = self.file.readinto(left)
             if not count:
-                raise Refused(f"{self.file.name}: has been cut off while it was read")
+                raise CannotRun(f"{self.file.name}: has been cut off while it was read")
             left = left[count:]
 
     def _write(self, block: Block, place: int) -> None:
@@ -125,25 +125,25 @@ def open_npy(path: Path) -> NpySource:
     """An .npy file of at least one axis."""
     layout = _layout_of(path)
     if not layout.shape:
-        raise Refused(f"{path}: must have shape (..., d_model), at least one axis, got a single number")
+        raise CannotRun(f"{path}: must have shape (..., d_model), at least one axis, got a single number")
     return NpySource(path, layout)
 
 
 def _layout_of(path: Path) -> Layout:
-    """The layout of an .npy file whose numbers a network takes; Refused where it is none."""
+    """The layout of an .npy file whose numbers a network takes; CannotRun where it is none."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
-        raise Refused(f"{path}: no such file") from None
+        raise CannotRun(f"{path}: no such file") from None
     except OSError as error:
-        raise Refused(f"{path}: can't be read: {error.strerror or error}") from None
+        raise CannotRun(f"{path}: can't be read: {error.strerror or error}") from None
     except (ValueError, EOFError):
-        raise Refused(f"{path}: must be an .npy file of numbers, and whole; write it with numpy.save") from None
+        raise CannotRun(f"{path}: must be an .npy file of numbers, and whole; write it with numpy.save") from None
     if not isinstance(array, np.memmap):
-        raise Refused(f"{path}: must be an .npy file, got an archive of several; save the one array with numpy.save")
+        raise CannotRun(f"{path}: must be an .npy file, got an archive of several; save the one array with numpy.save")
     if dtype_name(array.dtype) not in COMPUTABLE:
         hint = "; NumPy's format has no bfloat16, save it as float32" if array.dtype.itemsize == 2 else ""
-        raise Refused(f"{path}: must hold real floating numbers, integers or booleans, got {array.dtype}{hint}")
+        raise CannotRun(f"{path}: must hold real floating numbers, integers or booleans, got {array.dtype}{hint}")
     fortran = array.flags.f_contiguous and not array.flags.c_contiguous
     return Layout(array.shape, array.dtype, fortran, int(array.offset))
 

@@ -9,14 +9,12 @@ import numpy as np
 
 import portable_ffn
 from portable_ffn._arrays.dtype import dtype_name
+from portable_ffn.command import CannotRun
 from portable_ffn.command._apply.layer import choose, identity_of, load
-from portable_ffn.command._apply.memory import Tracing, parse_size, rows_that_fit
+from portable_ffn.command._apply.memory import Tracing, rows_that_fit
 from portable_ffn.command._apply.npy import open_npy
 from portable_ffn.command._apply.output import settle
-from portable_ffn.command._apply.refused import Refused
 from portable_ffn.command._apply.stream import run
-
-__all__ = ["Refused", "apply", "parse_size"]
 
 
 def apply(
@@ -55,7 +53,7 @@ def apply(
 
     Raises
     ------
-    Refused
+    CannotRun
         Where it can't be done, in one line. What is finished stays beside the output for the next run.
     """
     path = Path(input).expanduser()
@@ -63,7 +61,7 @@ def apply(
         shape = source.shape
         entry = choose(model, layer, stack, name, facts or {})
         if entry.problem is None and shape[-1:] != (entry.d_model,):
-            raise Refused(
+            raise CannotRun(
                 f"{input}: must have shape (..., d_model) with d_model = {entry.d_model} as {entry.name} has, "
                 f"got {shape}",
             )
@@ -104,9 +102,9 @@ def _opener(input: str, output: str) -> Callable[[Path], Any]:
     for suffix, opener in ((".npy", open_npy), (".zarr", _open_zarr)):
         if input.rstrip("/").endswith(suffix):
             if not output.rstrip("/").endswith(suffix):
-                raise Refused(f"{output}: must be a {suffix} as the input is; give it that ending")
+                raise CannotRun(f"{output}: must be a {suffix} as the input is; give it that ending")
             return opener
-    raise Refused(f"{input}: must be an .npy file or a .zarr directory; write it with numpy.save or zarr.save")
+    raise CannotRun(f"{input}: must be an .npy file or a .zarr directory; write it with numpy.save or zarr.save")
 
 
 def _open_zarr(path: Path) -> Any:
@@ -114,14 +112,16 @@ def _open_zarr(path: Path) -> Any:
     try:
         from portable_ffn.command._apply.zarr import open_zarr
     except ImportError as error:
-        raise Refused(f"{path}: a .zarr directory needs zarr and dask, {error.name} is missing; install both") from None
+        raise CannotRun(
+            f"{path}: a .zarr directory needs zarr and dask, and {error.name} is missing; install both"
+        ) from None
     return open_zarr(path)
 
 
 def _plain(dtype: np.dtype[Any], output: str) -> np.dtype[Any]:
     """The result's dtype, where files have a name for it."""
     if dtype.kind != "f":
-        raise Refused(
+        raise CannotRun(
             f"{output}: can't hold {dtype_name(dtype)}, which its format has no name for; pass --dtype float32",
         )
     return dtype

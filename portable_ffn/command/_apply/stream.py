@@ -10,9 +10,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
+from portable_ffn.command import CannotRun
 from portable_ffn.command._apply.journal import Journal, crc_of
-from portable_ffn.command._apply.progress import progress
-from portable_ffn.command._apply.refused import Refused, one_line
+from portable_ffn.command._progress import shown
+from portable_ffn.command._words import one_line
 
 SAFE_EVERY = 0.25
 """Seconds of work that a killed run may lose, where the disk is fast enough."""
@@ -74,12 +75,12 @@ def run(
         else:
             _tell_of_other_work(target.path, head, key)
             block, done = _begin(target, journal, key, choose), 0
-        with progress(target.path.name, target.rows) as told:
-            _fill(step, target, journal, done, block, told)
+        with shown(last=True) as show:
+            _fill(step, target, journal, done, block, lambda done: show(_told(target, done), done, target.rows))
         target.publish()
         journal.remove()
     except OSError as error:
-        raise Refused(f"{target.path}: can't be written: {one_line(error)}") from None
+        raise CannotRun(f"{target.path}: can't be written: {one_line(error)}") from None
     finally:
         target.close()
         journal.close()
@@ -96,6 +97,12 @@ def _tell_of_other_work(path: Path, head: Any, key: dict[str, Any]) -> None:
         )
 
 
+def _told(target: Target, done: int) -> str:
+    """How far it is, in words."""
+    percent = 100 * done // target.rows if target.rows else 100
+    return f"{target.path.name}: {done} of {target.rows} rows ({percent}%)"
+
+
 def _begin(target: Target, journal: Journal, key: dict[str, Any], choose: Callable[[], int]) -> int:
     """A new target and its journal; neither stays where the target can't be made."""
     empty = journal.head() is None
@@ -105,7 +112,7 @@ def _begin(target: Target, journal: Journal, key: dict[str, Any], choose: Callab
         journal.forget()
         target.create(block)
         journal.begin(key, block)
-    except (OSError, Refused):
+    except (OSError, CannotRun):
         if empty:
             journal.remove()
         raise
@@ -145,7 +152,7 @@ def _crc_on_disk(target: Target, block: int) -> Callable[[int, int], int]:
         try:
             for first in range(start, stop, block):
                 crc = crc_of(target.read(first, min(first + block, stop)), crc)
-        except (OSError, ValueError, RuntimeError, Refused):
+        except (OSError, ValueError, RuntimeError, CannotRun):
             return -1
         return crc
 

@@ -9,8 +9,8 @@ import numpy as np
 import zarr
 
 from portable_ffn._arrays.dtype import COMPUTABLE, dtype_name
+from portable_ffn.command import CannotRun
 from portable_ffn.command._apply.output import sync_directory
-from portable_ffn.command._apply.refused import Refused
 
 
 class ZarrSource:
@@ -40,7 +40,7 @@ class ZarrSource:
     def target(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> "ZarrTarget":
         """The array that the results go to, in the same chunks as far as blocks hold them."""
         if path.exists():
-            raise Refused(f"{path}: is there already, and a directory can't be replaced in one step; remove it first")
+            raise CannotRun(f"{path}: is there already, and a directory can't be replaced in one step; remove it first")
         return ZarrTarget(path, shape, dtype, self.array.chunks)
 
 
@@ -102,9 +102,9 @@ def open_zarr(path: Path) -> ZarrSource:
     try:
         array = zarr.open_array(path, mode="r")
     except Exception as error:
-        raise Refused(f"{path}: must be a directory that holds one Zarr array: {type(error).__name__}") from None
+        raise CannotRun(f"{path}: must be a directory that holds one Zarr array: {type(error).__name__}") from None
     if array.ndim < 2:
-        raise Refused(f"{path}: must have shape (rows, ..., d_model), two axes at least, got {tuple(array.shape)}")
+        raise CannotRun(f"{path}: must have shape (rows, ..., d_model), two axes at least, got {tuple(array.shape)}")
     if dtype_name(array.dtype) not in COMPUTABLE:
-        raise Refused(f"{path}: must hold real floating numbers, integers or booleans, got {array.dtype}")
+        raise CannotRun(f"{path}: must hold real floating numbers, integers or booleans, got {array.dtype}")
     return ZarrSource(path, array)

@@ -25,7 +25,7 @@ _HEADINGS = (
 _SHOWN = 20
 
 
-class Told(NamedTuple):
+class LayerStatistics(NamedTuple):
     """A layer with its statistics, and the weights of it that are not all finite, for which there are none."""
 
     entry: Entry
@@ -39,7 +39,7 @@ def print_layers(
     total: int,
     unread: Sequence[dict[str, Any]],
     warnings: Sequence[str],
-    stats: Sequence[Told],
+    stats: Sequence[LayerStatistics],
     *,
     any_found: bool,
 ) -> None:
