@@ -1,6 +1,7 @@
 """Rules of the house that a reader of one file can't see: who may import whom, light imports, the size of rooms."""
 
 import ast
+import importlib
 import inspect
 import pickle
 import re
@@ -45,7 +46,8 @@ ORDER = {
         ("_layers", "_tensors"),
         ("_facts",),
         ("_entry", "_own_file"),
-        ("_find", "_pick", "_missing_layers"),
+        ("_find", "_missing_layers"),
+        ("_pick",),
         ("__init__",),
     ),
     "testing": (
@@ -67,7 +69,7 @@ ORDER = {
 }
 
 # What the moves alone do not mend; this goes as its whys are done.
-NOT_YET = {"_activations.tail_fit", "_arrays.promotion", "checkpoint", "testing", "loops", "tests"}
+NOT_YET = {"_activations.tail_fit", "_arrays.promotion", "testing", "loops", "tests"}
 
 
 def modules():
@@ -207,6 +209,13 @@ def test_the_face():
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", portable_ffn.__version__)
     hidden = [name for name in vars(portable_ffn) if not name.startswith("_") and name not in portable_ffn.__all__]
     assert [name for name in hidden if not inspect.ismodule(getattr(portable_ffn, name))] == []
+
+
+@pytest.mark.parametrize("name", ["portable_ffn.checkpoint"])
+def test_dir_of_a_public_module_shows_what_is_public(name):
+    module = importlib.import_module(name)
+    # pytest writes names with an @ into the modules whose asserts it rewrites.
+    assert [shown for shown in dir(module) if shown[0] not in "_@"] == sorted(module.__all__)
 
 
 @pytest.mark.parametrize("name", sorted(FACE - {"ACTIVATIONS"}))

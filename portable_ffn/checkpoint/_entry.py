@@ -8,7 +8,7 @@ import numpy as np
 from portable_ffn import Weights
 from portable_ffn._arrays.typing import Array
 from portable_ffn.checkpoint._errors import CheckpointError
-from portable_ffn.checkpoint._facts.decide import Read
+from portable_ffn.checkpoint._facts.decide import Decision
 from portable_ffn.checkpoint._facts.sublayer import Placement
 from portable_ffn.checkpoint._loaded.fold import read_arrays
 from portable_ffn.checkpoint._loaded.network import Network, Norm, Sublayer
@@ -59,7 +59,7 @@ class Entry:
     expert: int | None = None
     problem: CheckpointError | None = None
     store: Store | None = field(default=None, repr=False)
-    read: Read | None = field(default=None, repr=False)
+    decision: Decision | None = field(default=None, repr=False)
     placement: Placement | None = field(default=None, repr=False)
     mark: str = field(default="", repr=False)
 
@@ -71,7 +71,7 @@ class Entry:
     @property
     def bias(self) -> bool:
         """Whether any matrix has a bias."""
-        recipe = self.read.recipe if self.read else None
+        recipe = self.decision.recipe if self.decision else None
         return recipe is not None and any(p is not None for p in (recipe.b1, recipe.b2, recipe.c))
 
     def load(self, like: Array | None = None) -> Network:
@@ -101,10 +101,10 @@ class Entry:
             dtype = store.read_logical(recipe.W1.key).dtype
             arrays = type(arrays)(*(None if a is None else a.astype(dtype) for a in arrays))  # type: ignore[arg-type]
         weights = Weights(*arrays)
-        assert self.read is not None
+        assert self.decision is not None
         return Network(
             weights if like is None else weights.to(like=like),
-            _activation(self.read, recipe, store),
+            _activation(self.decision, recipe, store),
             self.form,
             before=_norm(recipe.before, store, like),
             middle=_norm(recipe.middle, store, like),
@@ -139,8 +139,8 @@ class Entry:
         if self.problem is not None:
             raise self.problem
         assert self.store is not None
-        assert self.read is not None
-        return self.store, self.read.recipe
+        assert self.decision is not None
+        return self.store, self.decision.recipe
 
 
 def _norm(recipe: NormRecipe | None, store: Store, like: Array | None) -> Norm | None:
@@ -152,13 +152,13 @@ def _norm(recipe: NormRecipe | None, store: Store, like: Array | None) -> Norm |
     return norm if like is None else norm.to(like=like)
 
 
-def _activation(read: Read, recipe: Recipe, store: Store) -> Any:
+def _activation(decision: Decision, recipe: Recipe, store: Store) -> Any:
     """The activation, with its own weights read."""
     if not recipe.learned:
-        return read.activation.activation
+        return decision.activation.activation
     from portable_ffn._activations.learned import XIELU, PReLU
 
     numbers = [np.asarray(store.read_logical(key), dtype=np.float64).reshape(-1) for key in recipe.learned]
-    if read.activation.activation == "prelu":
+    if decision.activation.activation == "prelu":
         return PReLU(tuple(float(n) for n in numbers[0]))
     return XIELU(*(float(n[0]) for n in numbers))

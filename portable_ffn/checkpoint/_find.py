@@ -1,55 +1,107 @@
 """From a store to its entries: every candidate named, numbered, decided, and in the order of the layers."""
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from portable_ffn.checkpoint._config.gguf import gguf_config
+from portable_ffn.checkpoint._config.spellings import fact
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError, Undecided
-from portable_ffn.checkpoint._facts.decide import Facts, Read, decide
+from portable_ffn.checkpoint._facts.decide import Decision, Facts, decide
 from portable_ffn.checkpoint._facts.stages import unexplained
 from portable_ffn.checkpoint._facts.sublayer import Placement, placement
 from portable_ffn.checkpoint._layers.candidates import candidates
 from portable_ffn.checkpoint._layers.consistency import incomplete, inconsistent, torn
-from portable_ffn.checkpoint._layers.context import Question, Said, acceptable, ask
-from portable_ffn.checkpoint._layers.numbering import One, idle, layers_of, variants
+from portable_ffn.checkpoint._layers.context import Context, Layer, acceptable, in_context
+from portable_ffn.checkpoint._layers.numbering import NetworkSlice, idle, layer_numbers_of, variants
 from portable_ffn.checkpoint._layers.paths import in_a_stack, natural, stack_of
 from portable_ffn.checkpoint._own_file import is_own, read_own
-from portable_ffn.checkpoint._tensors.store import Store
+from portable_ffn.checkpoint._tensors.store import Store, open_store
+
+
+def find(
+    path: str | os.PathLike[str],
+    *,
+    activation: Any = None,
+    gate: str | None = None,
+    layout: str | None = None,
+) -> list[Entry]:
+    """The feed-forward layers of a checkpoint, in their order; only headers are read.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A directory, an index of shards, a .safetensors or a .gguf file.
+    activation : str, gate object or callable, optional
+        What all layers have, whatever the checkpoint says.
+    gate : {"first", "second", "interleaved"}, optional
+        Where a matrix of both branches has the gate.
+    layout : {"out_in", "in_out"}, optional
+        Whether matrices are stored (outputs, inputs), as torch.nn.Linear does, or (inputs, outputs).
+
+    Returns
+    -------
+    list of Entry
+        Layers that can't be loaded as they stand are among them, with their `problem`.
+
+    Raises
+    ------
+    FileNotFoundError
+        The path is missing.
+    CheckpointError
+        It can't be read.
+    ValueError
+        A fact that is none of the words above.
+    TypeError
+        A path or an activation of another kind.
+    """
+    for name, value, allowed in (
+        ("gate", gate, ("first", "second", "interleaved")),
+        ("layout", layout, ("out_in", "in_out")),
+    ):
+        if value is not None and value not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    if activation is not None:
+        activation = fact(activation)
+    return entries(open_store(path), Facts(activation, gate, layout))
 
 
 def entries(store: Store, facts: Facts) -> list[Entry]:
     """All feed-forward layers of a checkpoint, in the order of stacks and layers."""
     if is_own(store):
         return [_own(store, facts)]
-    known: dict[str, Said] = {}
+    known: dict[str, Context] = {}
     config = gguf_config(store.config) if "general.architecture" in store.config else store.config
-    asked = [ask(found, config, known) for found in candidates(store.logical)]
-    accepted = [question for question in asked if acceptable(question, store.logical)]
-    remains = [ask(found, config, known) for found in torn(asked, accepted, store.logical)]
-    asked = [*accepted, *incomplete(asked, accepted), *(one for one in remains if not idle(one))]
-    layered = [question for question in asked if in_a_stack(question.path)]
+    named = [in_context(candidate, config, known) for candidate in candidates(store.logical)]
+    accepted = [layer for layer in named if acceptable(layer, store.logical)]
+    remains = [in_context(candidate, config, known) for candidate in torn(named, accepted, store.logical)]
+    whole = [*accepted, *incomplete(named, accepted), *(layer for layer in remains if not idle(layer))]
+    layered = [layer for layer in whole if in_a_stack(layer.path)]
     # Networks outside any stack (projectors, heads) only where the file holds nothing else.
-    asked = layered or asked
+    layers = layered or whole
     names = sorted(store.logical)
-    odd = inconsistent(asked, store.logical)
-    ones = [one for question in asked for one in variants(question, store.logical, names)]
-    layers = layers_of(ones)
-    made = [_entry(one, layer, store, names, facts, odd) for one, layer in zip(ones, layers, strict=True)]
+    odd = inconsistent(layers, store.logical)
+    slices = [one for layer in layers for one in variants(layer, store.logical, names)]
+    made = [
+        _entry(one, number, store, names, facts, odd)
+        for one, number in zip(slices, layer_numbers_of(slices), strict=True)
+    ]
     return _unique(sorted(made, key=_order))
 
 
 def _own(store: Store, facts: Facts) -> Entry:
     """The entry of this library's own file."""
     problem: CheckpointError | None = None
-    read: Read | None = None
+    decision: Decision | None = None
     shapes = {name: info.shape for name, info in store.tensors.items()}
     try:
         recipe, chosen = read_own(store, facts.activation)
         form = "dense" if recipe.V is None else "gated"
         d_model, d_ff = shapes["W1"]
-        read = Read(recipe, form, chosen, d_model, d_ff, ("names: this library's own", chosen.reason))
+        decision = Decision(recipe, form, chosen, d_model, d_ff, ("names: this library's own", chosen.reason))
     except CheckpointError as error:
         problem = error
     return Entry(
@@ -57,67 +109,67 @@ def _own(store: Store, facts: Facts) -> Entry:
         stack="main",
         layer=0,
         form="gated" if "V" in shapes else "dense",
-        activation=read.activation.activation if read else None,
-        d_model=read.d_model if read else None,
-        d_ff=read.d_ff if read else None,
+        activation=decision.activation.activation if decision else None,
+        d_model=decision.d_model if decision else None,
+        d_ff=decision.d_ff if decision else None,
         dtype=store.tensors["W1"].dtype,
         tensors=tuple(sorted(shapes)),
-        evidence=read.evidence if read else (),
+        evidence=decision.evidence if decision else (),
         problem=problem,
         store=store,
-        read=read,
+        decision=decision,
     )
 
 
 def _entry(
-    one: One,
-    layer: int,
+    one: NetworkSlice,
+    number: int,
     store: Store,
     names: Sequence[str],
     facts: Facts,
     odd: Mapping[str, str],
 ) -> Entry:
     """The entry of one network, with its problem where it can't be decided."""
-    question, found = one.question, one.question.found
-    read: Read | None = None
+    layer, candidate = one.layer, one.layer.candidate
+    decision: Decision | None = None
     problem: CheckpointError | None = None
     try:
-        if found.W2 in odd:
+        if candidate.W2 in odd:
             raise CheckpointError(
-                f"{found.parent} must hold what the other layers of its stack do, and "
-                f"{odd[found.W2]} is missing; the checkpoint is damaged, or has layers of two kinds"
+                f"{candidate.parent} must hold what the other layers of its stack do, and "
+                f"{odd[candidate.W2]} is missing; the checkpoint is damaged, or has layers of two kinds"
             )
-        read = decide(question, store.logical, facts, layer, one.slice, one.adapter)
-        keys = tuple(read.recipe.keys())
-        left = unexplained(found, names, frozenset(keys), question.family, question.is_expert)
+        decision = decide(layer, store.logical, facts, number, one.slice, one.adapter)
+        keys = tuple(decision.recipe.keys())
+        left = unexplained(candidate, names, frozenset(keys), layer.family, layer.is_expert)
         if left:
             raise CheckpointError(
-                f"{found.parent} must hold a plain network to be understood, and it also holds {', '.join(left[:3])}"
-                f"{' ...' if len(left) > 3 else ''}, whose part in it is not known"
+                f"{candidate.parent} must hold a plain network to be understood, and it also holds "
+                f"{', '.join(left[:3])}{' ...' if len(left) > 3 else ''}, whose part in it is not known"
             )
         for key in keys:
             store.check_readable(key)
     except CheckpointError as error:
         problem = _with_hint(error, store)
-        keys = tuple(key for key in (found.W1, found.V, found.W2) if key and key in store.logical)
+        keys = tuple(key for key in (candidate.W1, candidate.V, candidate.W2) if key and key in store.logical)
     tensors = tuple(dict.fromkeys(source for key in keys for source in store.sources(key)))
     return Entry(
         name=_common_path(keys),
-        stack=stack_of(question.path, question.scope.says_text),
-        layer=layer,
-        form=read.form if read else "expert" if question.is_expert else "gated" if found.V else "dense",
-        activation=read.activation.activation if read else None,
-        d_model=read.d_model if read else None,
-        d_ff=read.d_ff if read else None,
+        stack=stack_of(layer.path, layer.scope.says_text),
+        layer=number,
+        form=decision.form if decision else "expert" if layer.is_expert else "gated" if candidate.V else "dense",
+        activation=decision.activation.activation if decision else None,
+        d_model=decision.d_model if decision else None,
+        d_ff=decision.d_ff if decision else None,
         dtype=store.logical[keys[0]].dtype,
         tensors=tensors,
-        evidence=read.evidence if read else (),
+        evidence=decision.evidence if decision else (),
         expert=one.expert,
         problem=problem,
         store=store,
-        read=read,
+        decision=decision,
         mark=_mark(one),
-        placement=_placement(question, read, store),
+        placement=_placement(layer, decision, store),
     )
 
 
@@ -130,11 +182,11 @@ def _with_hint(error: CheckpointError, store: Store) -> CheckpointError:
     return Undecided(f"{error}, {hint}", error.argument)
 
 
-def _placement(question: Question, read: Read | None, store: Store) -> Placement | None:
+def _placement(layer: Layer, decision: Decision | None, store: Store) -> Placement | None:
     """What stands round a network; nothing is said of one expert of several."""
-    if read is None or question.is_expert:
+    if decision is None or layer.is_expert:
         return None
-    return placement(question.scope, question.found.parent, store.logical)
+    return placement(layer.scope, layer.candidate.parent, store.logical)
 
 
 def _common_path(keys: Sequence[str]) -> str:
@@ -148,13 +200,13 @@ def _common_path(keys: Sequence[str]) -> str:
     return ".".join(common if len(keys) > 1 else common[:-1])
 
 
-def _mark(one: One) -> str:
+def _mark(one: NetworkSlice) -> str:
     """What tells a network from another of the same path: its number, or the name of its first matrix."""
     if one.adapter is not None:
         return str(one.adapter)
     if one.slice is not None:
         return str(one.slice)
-    return one.question.found.pattern.W1.split(".")[0]
+    return one.layer.candidate.pattern.W1.split(".")[0]
 
 
 def _order(entry: Entry) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from portable_ffn._activations.learned import XIELU, PReLU, TanhGELU
 from portable_ffn._arrays.library import kind_of
 from portable_ffn.checkpoint._config.spellings import fact
 from portable_ffn.checkpoint._errors import CheckpointError, Undecided
-from portable_ffn.checkpoint._facts.activation import Chosen
+from portable_ffn.checkpoint._facts.activation import ActivationChoice
 from portable_ffn.checkpoint._files.save import save_tensors
 from portable_ffn.checkpoint._loaded.network import Network, Norm
 from portable_ffn.checkpoint._loaded.recipe import NORMS, NormRecipe, Part, Recipe
@@ -97,7 +97,7 @@ def is_own(store: Store) -> bool:
     return _MARK in store.metadata and "W1" in store.tensors
 
 
-def read_own(store: Store, given: Any) -> tuple[Recipe, Chosen]:
+def read_own(store: Store, given: Any) -> tuple[Recipe, ActivationChoice]:
     """What is read from such a file, and its activation.
 
     Raises `Undecided` where the file keeps no activation and none is given, CheckpointError where it is damaged.
@@ -127,10 +127,10 @@ def read_own(store: Store, given: Any) -> tuple[Recipe, Chosen]:
         scale=_number(store, stages.get("scale", 1.0)),
     )
     if given is not None:
-        return recipe, Chosen(fact(given), "activation: given")
+        return recipe, ActivationChoice(fact(given), "activation: given")
     if "activation" not in store.metadata:
         raise Undecided(f"{store.path}: keeps no activation; pass activation=", "activation")
-    return recipe, Chosen(_parse(store, store.metadata["activation"]), "activation: in the file's metadata")
+    return recipe, ActivationChoice(_parse(store, store.metadata["activation"]), "activation: in the file's metadata")
 
 
 def _parse(store: Store, text: str) -> Any:

@@ -2,11 +2,64 @@
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
+from portable_ffn._arrays.typing import Array
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._find import find
+from portable_ffn.checkpoint._loaded.network import Network
 
 _LISTED = 40
+
+
+def load(
+    path: str | os.PathLike[str],
+    layer: int = 0,
+    *,
+    stack: str | None = None,
+    name: str | None = None,
+    like: Array | None = None,
+    activation: Any = None,
+    gate: str | None = None,
+    layout: str | None = None,
+) -> Network:
+    """One feed-forward layer of a checkpoint, computing what the model's own module returns.
+
+    Parameters
+    ----------
+    path, activation, gate, layout
+        As in `find`.
+    layer : int
+        Its number in its stack; not looked at where `name` is given.
+    stack : str, optional
+        Its stack, such as "main" or "vision+encoder".
+    name : str, optional
+        The entry's name.
+    like : array, optional
+        The library and device to load into, and the dtype if it is real floating; NumPy and the file's dtype where
+        it is None.
+
+    Returns
+    -------
+    Network
+        Called on x of shape (..., d_model).
+
+    Raises
+    ------
+    TypeError
+        A layer's number that is no int, or a stack or a name that is no str; as in `find`.
+    ValueError
+        No layer, or several, are meant; they are listed.
+    Undecided
+        The checkpoint can mean several things; `argument` names the fact that settles it.
+    CheckpointError, FileNotFoundError
+        As in `find`, and where the layer contradicts itself, its config or a fact.
+    """
+    check_kinds(layer, stack, name)
+    entry = pick(find(path, activation=activation, gate=gate, layout=layout), path, layer, stack, name)
+    refuse_unused(entry, gate)
+    return entry.load(like)
 
 
 def pick(
@@ -43,7 +96,7 @@ def check_kinds(layer: object, stack: object, name: object) -> None:
 
 def refuse_unused(entry: Entry, gate: str | None) -> None:
     """CheckpointError for a gate= where no matrix holds both branches: what was asked for would change nothing."""
-    if gate is not None and entry.read is not None and entry.read.recipe.W1.half is None:
+    if gate is not None and entry.decision is not None and entry.decision.recipe.W1.half is None:
         raise CheckpointError(
             f"gate={gate!r} must tell where the gate is in a matrix of both branches, and {entry.name or 'the layer'} "
             "has none; leave gate= out"

@@ -18,7 +18,7 @@ _KEY = re.compile(
 _NETWORK = frozenset(["mlp", "ffn", "ff", "dense", "feed", "forward", "feedforward", "hidden", "glu"])
 
 
-class Named(NamedTuple):
+class ConfigActivation(NamedTuple):
     """An activation as a config names it: the key, its value, ours (None where unknown), and how closely it fits.
 
     `vague` says that the word is also used for another activation, by families that are not known.
@@ -43,23 +43,23 @@ def _value(value: Any) -> str | None:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _read(key: str, value: str, fit: int) -> Named:
+def _read(key: str, value: str, fit: int) -> ConfigActivation:
     """A value as a name of ours; T5's gated-gelu says that the network is gated as well."""
     word = value.strip().lower().replace("_", "-")
     if word.startswith("gated-"):
         inner = word.removeprefix("gated-")
         # "gated-gelu" of T5 v1.1 is the tanh form (t5x's own jax.nn.gelu; the library says gelu_new).
-        return Named(key, value, "gelu_tanh" if inner == "gelu" else ours(inner), fit, inner == "gelu")
+        return ConfigActivation(key, value, "gelu_tanh" if inner == "gelu" else ours(inner), fit, inner == "gelu")
     if word in GATED_WORDS:
-        return Named(key, value, GATED_WORDS[word], fit, word == "geglu")
-    return Named(key, value, ours(value), fit)
+        return ConfigActivation(key, value, GATED_WORDS[word], fit, word == "geglu")
+    return ConfigActivation(key, value, ours(value), fit)
 
 
-def named_activations(scope: Scope, path: str) -> list[Named]:
+def named_activations(scope: Scope, path: str) -> list[ConfigActivation]:
     """The activation keys that fit the layer at `path` best; several only where they fit equally well."""
     have = set(path_words(path))
     for config in scope.chain:
-        found: list[Named] = []
+        found: list[ConfigActivation] = []
         for key, raw in config.items():
             match = _KEY.match(key)
             value = _value(raw) if match else None

@@ -1,14 +1,14 @@
 """What a model family does otherwise than its config and its tensors' names say: the one literal table.
 
 A row is stated only where the general reading would be wrong or undecided. The general reading of a surveyed family
-(`_surveyed`) is: matrices are (out, in), the gate is the first half of a fused matrix, and the activation is the one
+(`surveyed`) is: matrices are (out, in), the gate is the first half of a fused matrix, and the activation is the one
 that the config names, a plain "gelu" being the exact one. Source: the model code of transformers 5.24, compared
 numerically with these rows.
 """
 
 import re
 
-from portable_ffn.checkpoint._config.family import Clip, Norm, Otherwise, Softcap, Switch, TopK
+from portable_ffn.checkpoint._config.family import Clip, Family, Norm, Softcap, Switch, TopK
 from portable_ffn.checkpoint._config.scope import Scope
 
 _CLIP = Clip("swiglu_limit")
@@ -17,89 +17,87 @@ _GPT_OSS = Clip("swiglu_limit", "swiglu_alpha", 1.0, alpha_else=1.702)
 
 FAMILIES = (
     # Activations that the code fixes whatever the config says.
-    Otherwise("bark mpt esm cpmant patchtsmixer mgp-str cvt wavtokenizer wavtokenizer_encoder", activation="gelu"),
-    Otherwise("evolla EvollaModel", r"protein_encoder|adapter", activation="gelu"),
-    Otherwise("xlm flaubert", activation=Switch("gelu_activation", "gelu", "relu")),
-    Otherwise("bloom", activation="bloom_gelu"),
-    Otherwise("gemma gemma2", means=("gelu", "gelu_tanh")),
-    Otherwise("openai-gpt", means=("gelu", "gelu_tanh")),
-    Otherwise("edgetam_video", r"spatial_perceiver", activation="gelu", before=Norm("layer_norm")),
-    Otherwise("bridgetower", r"resblocks", activation="quick_gelu"),
-    Otherwise("ctrl timesfm", activation="relu"),
-    Otherwise("oneformer", r"(decoder|transformer_module)\.", activation="relu"),
-    Otherwise("omdet-turbo", activation="relu"),
-    Otherwise(
+    Family("bark mpt esm cpmant patchtsmixer mgp-str cvt wavtokenizer wavtokenizer_encoder", activation="gelu"),
+    Family("evolla EvollaModel", r"protein_encoder|adapter", activation="gelu"),
+    Family("xlm flaubert", activation=Switch("gelu_activation", "gelu", "relu")),
+    Family("bloom", activation="bloom_gelu"),
+    Family("gemma gemma2", means=("gelu", "gelu_tanh")),
+    Family("openai-gpt", means=("gelu", "gelu_tanh")),
+    Family("edgetam_video", r"spatial_perceiver", activation="gelu", before=Norm("layer_norm")),
+    Family("bridgetower", r"resblocks", activation="quick_gelu"),
+    Family("ctrl timesfm", activation="relu"),
+    Family("oneformer", r"(decoder|transformer_module)\.", activation="relu"),
+    Family("omdet-turbo", activation="relu"),
+    Family(
         "sam2 sam2_video sam3_tracker sam3_tracker_video sam3_video edgetam edgetam_video",
         r"mask_decoder\.",
         activation="relu",
     ),
-    Otherwise("seamless_m4t seamless_m4t_v2", r"adapter|intermediate_ffn", activation="relu"),
-    Otherwise("levit", activation="hard_swish"),
-    Otherwise(
+    Family("seamless_m4t seamless_m4t_v2", r"adapter|intermediate_ffn", activation="relu"),
+    Family("levit", activation="hard_swish"),
+    Family(
         "lfm2 lfm2_moe lfm3 lfm3_vl_vision xlstm dinov2 dinov2_with_registers",
         r"w[123]|feed_forward|swiglu|ffn",
         activation="silu",
     ),
-    Otherwise("dinov2 dinov2_with_registers", r"weights_in", activation="silu"),
-    Otherwise("granite_speech granite_speech_plus", r"\.ff[12]$", activation="silu", before=Norm("pre_norm")),
-    Otherwise("qwen2_5_omni qwen2_5_omni_dit qwen2_5_omni_token2wav", r"transformer_blocks", activation="gelu_tanh"),
+    Family("dinov2 dinov2_with_registers", r"weights_in", activation="silu"),
+    Family("granite_speech granite_speech_plus", r"\.ff[12]$", activation="silu", before=Norm("pre_norm")),
+    Family("qwen2_5_omni qwen2_5_omni_dit qwen2_5_omni_token2wav", r"transformer_blocks", activation="gelu_tanh"),
     # Clamped and capped gates.
-    Otherwise("gpt_oss", activation=_GPT_OSS, gate="interleaved", layout="in_out"),
-    Otherwise("openai_privacy_filter", activation=_GPT_OSS, gate="first", layout="in_out"),
-    Otherwise("minimax_m3_vl minimax_m3_vl_text", r"^(?!.*vision)", activation=_GPT_OSS),
-    Otherwise("deepseek_v4", activation=_CLIP),
-    Otherwise("glm5_next glm5_next_text glm5_next_vision", activation=_CLIP),
-    Otherwise("hy_v4 hy_v4_vl hy_v4_vl_text", r"\bexperts\b", activation=_CLIP),
-    Otherwise("step3p7", r"share", activation=Clip("swiglu_limits_shared", clip="after", optional=True)),
-    Otherwise("step3p7", r"moe", activation=Clip("swiglu_limits", clip="after", optional=True)),
-    Otherwise(
+    Family("gpt_oss", activation=_GPT_OSS, gate="interleaved", layout="in_out"),
+    Family("openai_privacy_filter", activation=_GPT_OSS, gate="first", layout="in_out"),
+    Family("minimax_m3_vl minimax_m3_vl_text", r"^(?!.*vision)", activation=_GPT_OSS),
+    Family("deepseek_v4", activation=_CLIP),
+    Family("glm5_next glm5_next_text glm5_next_vision", activation=_CLIP),
+    Family("hy_v4 hy_v4_vl hy_v4_vl_text", r"\bexperts\b", activation=_CLIP),
+    Family("step3p7", r"share", activation=Clip("swiglu_limits_shared", clip="after", optional=True)),
+    Family("step3p7", r"moe", activation=Clip("swiglu_limits", clip="after", optional=True)),
+    Family(
         "inkling2 inkling2_text inkling2_loop inkling2_loop_text",
         r"\bexperts\b",
         activation=Softcap("mlp_gate_softcap", "mlp_up_softcap"),
     ),
-    Otherwise("gemma3n gemma3n_text", r"\.mlp$", activation=TopK("activation_sparsity_pattern")),
+    Family("gemma3n gemma3n_text", r"\.mlp$", activation=TopK("activation_sparsity_pattern")),
     # The half of a fused matrix that is the gate, where it is not the first.
-    Otherwise("moonshine moonshine_streaming", r"decoder", gate="second"),
-    Otherwise("clvp clvp_encoder", gate="second"),
-    Otherwise(
+    Family("moonshine moonshine_streaming", r"decoder", gate="second"),
+    Family("clvp clvp_encoder", gate="second"),
+    Family(
         "phi4_multimodal phi4_multimodal_audio",
         r"audio|encoders\.\d+\.feed_forward",
         gate="second",
         before=Norm("layer_norm"),
     ),
-    Otherwise("gguf", gate="first", layout="out_in"),
+    Family("gguf", gate="first", layout="out_in"),
     # Matrices (in, out): Conv1D and stacks of experts.
-    Otherwise("gpt2 openai-gpt imagegpt decision_transformer", layout="in_out"),
-    Otherwise("clvp clvp_decoder", r"decoder", layout="in_out"),
-    Otherwise("llama4 llama4_text aria aria_text", r"\bexperts\b", layout="in_out"),
-    Otherwise("dbrx", packed="moe_num_experts"),
+    Family("gpt2 openai-gpt imagegpt decision_transformer", layout="in_out"),
+    Family("clvp clvp_decoder", r"decoder", layout="in_out"),
+    Family("llama4 llama4_text aria aria_text", r"\bexperts\b", layout="in_out"),
+    Family("dbrx", packed="moe_num_experts"),
     # Normalisation, residual and scales inside.
-    Otherwise("evolla EvollaModel", r"resampler|adapter", before=Norm("norm")),
-    Otherwise("roberta-prelayernorm", before=Norm("intermediate.LayerNorm", eps="layer_norm_eps")),
-    Otherwise("reformer", before=Norm("layer_norm", eps="layer_norm_eps")),
-    Otherwise("timesfm", before=Norm("layer_norm", eps=1e-6), residual=True, accept=True),
-    Otherwise(
+    Family("evolla EvollaModel", r"resampler|adapter", before=Norm("norm")),
+    Family("roberta-prelayernorm", before=Norm("intermediate.LayerNorm", eps="layer_norm_eps")),
+    Family("reformer", before=Norm("layer_norm", eps="layer_norm_eps")),
+    Family("timesfm", before=Norm("layer_norm", eps=1e-6), residual=True, accept=True),
+    Family(
         "kosmos-2 kosmos_2_text_model kosmos-2.5 kosmos_2_5_text_model",
         r"ffn",
         middle=Norm("ffn_layernorm", eps="layer_norm_eps"),
     ),
-    Otherwise("bitnet", middle=Norm("ffn_sub_norm", "rms", "rms_norm_eps")),
-    Otherwise("dory", middle=Norm("", "l2", 1e-6), scales=(("W1", "suv_gate"), ("V", "suv_up"))),
-    Otherwise("xlnet", after=Norm("layer_norm", eps="layer_norm_eps"), after_residual=True),
-    Otherwise("funnel", after=Norm("layer_norm", eps="layer_norm_eps"), after_residual=True),
-    Otherwise(
+    Family("bitnet", middle=Norm("ffn_sub_norm", "rms", "rms_norm_eps")),
+    Family("dory", middle=Norm("", "l2", 1e-6), scales=(("W1", "suv_gate"), ("V", "suv_up"))),
+    Family("xlnet", after=Norm("layer_norm", eps="layer_norm_eps"), after_residual=True),
+    Family("funnel", after=Norm("layer_norm", eps="layer_norm_eps"), after_residual=True),
+    Family(
         "mobilebert",
         r"\.ffn\.\d+$",
         after=Norm("output.LayerNorm", "normalization_type", "layer_norm_eps"),
         after_residual=True,
     ),
-    Otherwise(
-        "muse_spark muse_spark_text", r"experts$", after=Norm("post_expert_norm", "rms_of_scaled", "post_norm_eps")
-    ),
-    Otherwise("dab-detr", r"decoder\..*mlp$", after=Norm("final_layer_norm"), after_residual=True),
-    Otherwise("oneformer", r"\.ffn$", after=Norm("norm"), after_residual=True),
-    Otherwise("lw_detr rf_detr", r"decoder\.", residual=True),
-    Otherwise(
+    Family("muse_spark muse_spark_text", r"experts$", after=Norm("post_expert_norm", "rms_of_scaled", "post_norm_eps")),
+    Family("dab-detr", r"decoder\..*mlp$", after=Norm("final_layer_norm"), after_residual=True),
+    Family("oneformer", r"\.ffn$", after=Norm("norm"), after_residual=True),
+    Family("lw_detr rf_detr", r"decoder\.", residual=True),
+    Family(
         "gemma3n gemma3n_text",
         r"laurel$",
         activation="identity",
@@ -107,7 +105,7 @@ FAMILIES = (
         residual=True,
         accept=True,
     ),
-    Otherwise(
+    Family(
         "gemma3n gemma3n_audio",
         r"ffw_layer",
         activation="silu",
@@ -117,7 +115,7 @@ FAMILIES = (
         scale="conf_residual_weight",
         free_width=True,
     ),
-    Otherwise(
+    Family(
         "gemma4 gemma4_audio",
         r"feed_forward[12]$",
         before=Norm("pre_layer_norm", "rms", 1e-6),
@@ -126,42 +124,42 @@ FAMILIES = (
         scale="residual_weight",
         free_width=True,
     ),
-    Otherwise(
+    Family(
         "levit", batch_norm=(("W1", "linear_up.batch_norm", True, 1e-5), ("W2", "linear_down.batch_norm", True, 1e-5))
     ),
     # Its BatchNorm norm1 stands before the network, under the same path; the network is without it here.
-    Otherwise("swiftformer", r"\.linear$", beside="norm1"),
-    Otherwise("falcon_h1", multipliers=(("W1", "mlp_multipliers", 0), ("W2", "mlp_multipliers", 1))),
-    Otherwise("zamba2", lora="gate_up_proj_adapter_list"),
-    Otherwise("squeezebert", groups=("intermediate_groups", "output_groups")),
-    Otherwise("deimv2", r"decoder\..*mlp$", activation="silu"),
-    Otherwise("axk2", r"layernorm$", accept=True, free_width=True),
+    Family("swiftformer", r"\.linear$", beside="norm1"),
+    Family("falcon_h1", multipliers=(("W1", "mlp_multipliers", 0), ("W2", "mlp_multipliers", 1))),
+    Family("zamba2", lora="gate_up_proj_adapter_list"),
+    Family("squeezebert", groups=("intermediate_groups", "output_groups")),
+    Family("deimv2", r"decoder\..*mlp$", activation="silu"),
+    Family("axk2", r"layernorm$", accept=True, free_width=True),
     # The config at the root speaks for layers whose path names another.
-    Otherwise("grounding-dino mm-grounding-dino", r"text_enhancer_layer", root=True, free_width=True),
+    Family("grounding-dino mm-grounding-dino", r"text_enhancer_layer", root=True, free_width=True),
     # Paths that leave out the word by which the config calls their part.
-    Otherwise("cosmos3_omni", r"^blocks\.", words="vision"),
-    Otherwise("deepseek_ocr2 unlimited_ocr", r"\bsam_model\b", words="vision"),
-    Otherwise("unlimited_ocr", r"\bvision_model\b", words="vision encoder"),
-    Otherwise("fun_asr_nano", r"projector", words="adaptor"),
-    Otherwise("tipsv2_dpt", words="backbone"),
-    Otherwise("jev", words="text"),
-    Otherwise("pi0", r"gemma_expert", words="dit"),
-    Otherwise("pi0", r"\.paligemma\.", words="vlm"),
+    Family("cosmos3_omni", r"^blocks\.", words="vision"),
+    Family("deepseek_ocr2 unlimited_ocr", r"\bsam_model\b", words="vision"),
+    Family("unlimited_ocr", r"\bvision_model\b", words="vision encoder"),
+    Family("fun_asr_nano", r"projector", words="adaptor"),
+    Family("tipsv2_dpt", words="backbone"),
+    Family("jev", words="text"),
+    Family("pi0", r"gemma_expert", words="dit"),
+    Family("pi0", r"\.paligemma\.", words="vlm"),
     # Of two keys that name an activation, the one that the code reads.
-    Otherwise("voxtral_realtime voxtral_realtime_encoder", key="hidden_act"),
+    Family("voxtral_realtime voxtral_realtime_encoder", key="hidden_act"),
     # Widths that the config gives twice over, or not at all.
-    Otherwise("recurrent_gemma moshi moshi_depth kyutai_speech_to_text deimv2", halved=True),
-    Otherwise("evolla EvollaModel", r"adapter|resampler", free_width=True),
-    Otherwise("lilt", free_width=True),
+    Family("recurrent_gemma moshi moshi_depth kyutai_speech_to_text deimv2", halved=True),
+    Family("evolla EvollaModel", r"adapter|resampler", free_width=True),
+    Family("lilt", free_width=True),
     # Experts of the attention, not of the network.
-    Otherwise("jetmoe", r"self_attention", ignore=True),
+    Family("jetmoe", r"self_attention", ignore=True),
     # Names too general elsewhere.
-    Otherwise("poolformer", r"\.output$", accept=True),
-    Otherwise("mobilevitv2", r"\.ffn$", accept=True),
+    Family("poolformer", r"\.output$", accept=True),
+    Family("mobilevitv2", r"\.ffn$", accept=True),
 )
 
 
-def otherwise(scope: Scope, path: str) -> Otherwise:
+def family_of(scope: Scope, path: str) -> Family:
     """What the rows that apply to a layer say together; where two say something, the later one counts."""
     merged: dict[str, object] = {}
     named = frozenset(scope.model_types)
@@ -169,6 +167,6 @@ def otherwise(scope: Scope, path: str) -> Otherwise:
         if named.isdisjoint(row.models.split()) or not re.search(row.where, path):
             continue
         for field, value in row._asdict().items():
-            if field not in ("models", "where") and value != Otherwise._field_defaults[field]:
+            if field not in ("models", "where") and value != Family._field_defaults[field]:
                 merged[field] = value
-    return Otherwise("", **merged)  # type: ignore[arg-type]
+    return Family("", **merged)  # type: ignore[arg-type]

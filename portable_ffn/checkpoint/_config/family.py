@@ -1,4 +1,4 @@
-"""What one row of the table of families can say; the table itself is in `_families`."""
+"""What one row of the table of families can say; the table itself is in `families`."""
 
 from typing import NamedTuple
 
@@ -43,7 +43,7 @@ class Switch(NamedTuple):
 class Norm(NamedTuple):
     """A normalisation inside the network: its name beside the matrices, its kind, its eps (or the key of it).
 
-    The kind is one of `_recipe.NORMS`, or the config key that says "layer_norm" or "no_norm".
+    The kind is one of `recipe.NORMS`, or the config key that says "layer_norm" or "no_norm".
     """
 
     name: str
@@ -51,7 +51,7 @@ class Norm(NamedTuple):
     eps: Eps = 1e-5
 
 
-class Otherwise(NamedTuple):
+class Family(NamedTuple):
     """One row: for `models` (model types), where `where` is found in the layer's path.
 
     Attributes

@@ -6,7 +6,7 @@ from typing import Any
 from portable_ffn._arrays.library import kind_of
 
 # Their name (lower case) -> ours. A plain "gelu" is the exact one; the families that mean another by it are in
-# `_families`. gelu_new, gelu_fast, gelu_accurate and the rest of that line differ by less than 1e-11.
+# `families`. gelu_new, gelu_fast, gelu_accurate and the rest of that line differ by less than 1e-11.
 SPELLINGS = {
     "gelu": "gelu",
     "gelu_python": "gelu",

@@ -1,4 +1,4 @@
-"""The model types whose code was surveyed: for these the general reading of `_families` holds unless a row differs.
+"""The model types whose code was surveyed: for these the general reading of `families` holds unless a row differs.
 
 Each stands under the activation that it has where its config.json doesn't name one. Source: the model types and config
 classes of transformers 5.24 (those without a feed-forward network among them do no harm here).

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from portable_ffn.checkpoint._config.activation_key import Named
-from portable_ffn.checkpoint._config.family import Clip, Otherwise, Softcap, Switch, TopK
+from portable_ffn.checkpoint._config.activation_key import ConfigActivation
+from portable_ffn.checkpoint._config.family import Clip, Family, Softcap, Switch, TopK
 from portable_ffn.checkpoint._config.scope import Scope
 from portable_ffn.checkpoint._config.spellings import LEARNED, fact
 from portable_ffn.checkpoint._config.surveyed import DEFAULTS
@@ -21,7 +21,7 @@ _TELLING = (
 )
 
 
-class Chosen(NamedTuple):
+class ActivationChoice(NamedTuple):
     """What `feed_forward` takes as its activation: a name, an object, or the name of a learned one to be read."""
 
     activation: Any
@@ -36,31 +36,31 @@ class Chosen(NamedTuple):
 def choose_activation(
     scope: Scope,
     path: str,
-    family: Otherwise,
-    named: Sequence[Named],
+    family: Family,
+    named: Sequence[ConfigActivation],
     given: Any,
     layer: int,
     surveyed: bool,
-) -> Chosen:
+) -> ActivationChoice:
     """The activation, or `Undecided` where nothing names it, two keys disagree, or a word has two meanings."""
     if given is not None:
-        return Chosen(fact(given), "activation: given")
+        return ActivationChoice(fact(given), "activation: given")
     fixed = family.activation
     if isinstance(fixed, str):
-        return Chosen(_built(fixed), f"activation: {fixed}, fixed by the family's code")
+        return ActivationChoice(_built(fixed), f"activation: {fixed}, fixed by the family's code")
     if isinstance(fixed, Switch):
         name = fixed.no if scope.get(fixed.key) is False else fixed.yes
-        return Chosen(name, f"activation: {fixed.key} in the config")
+        return ActivationChoice(name, f"activation: {fixed.key} in the config")
     if not surveyed:
         _refuse_two_meanings(scope, named)
 
-    def base() -> Chosen:
+    def base() -> ActivationChoice:
         return _by_config(scope, path, family, named)
 
     return base() if fixed is None else _gate(fixed, base, scope, layer)
 
 
-def _refuse_two_meanings(scope: Scope, named: Sequence[Named]) -> None:
+def _refuse_two_meanings(scope: Scope, named: Sequence[ConfigActivation]) -> None:
     """Where the family is not known: `Undecided` for a config that tells of more than a plain activation."""
     for key in _TELLING:
         value = scope.get(key)
@@ -80,14 +80,16 @@ def _refuse_two_meanings(scope: Scope, named: Sequence[Named]) -> None:
             )
 
 
-def _by_config(scope: Scope, path: str, family: Otherwise, named: Sequence[Named]) -> Chosen:
+def _by_config(scope: Scope, path: str, family: Family, named: Sequence[ConfigActivation]) -> ActivationChoice:
     """The activation that the config names."""
     if family.key is not None:
         named = [n for n in named if n.key == family.key] or named
     names = {n.ours for n in named}
     model = scope.model_types[0] if scope.model_types else ""
     if not named and model in DEFAULTS:
-        return Chosen(DEFAULTS[model], f"activation: {DEFAULTS[model]}, which {model} has where its config names none")
+        return ActivationChoice(
+            DEFAULTS[model], f"activation: {DEFAULTS[model]}, which {model} has where its config names none"
+        )
     if not named:
         raise Undecided(
             f"the activation of {path or 'the layer'} must be named, and no key of {scope.label} names it; pass "
@@ -111,8 +113,10 @@ def _by_config(scope: Scope, path: str, family: Otherwise, named: Sequence[Named
     ours = one.ours
     assert ours is not None
     if family.means is not None and ours == family.means[0] and one.value.lower() == family.means[0]:
-        return Chosen(family.means[1], f"activation: {one.key} = {one.value}, which means {family.means[1]} here")
-    return Chosen(ours, f"activation: {one.key} = {one.value}")
+        return ActivationChoice(
+            family.means[1], f"activation: {one.key} = {one.value}, which means {family.means[1]} here"
+        )
+    return ActivationChoice(ours, f"activation: {one.key} = {one.value}")
 
 
 def _built(name: str) -> Any:
@@ -124,7 +128,9 @@ def _built(name: str) -> Any:
     return name
 
 
-def _gate(fixed: Clip | Softcap | TopK, base: Callable[[], Chosen], scope: Scope, layer: int) -> Chosen:
+def _gate(
+    fixed: Clip | Softcap | TopK, base: Callable[[], ActivationChoice], scope: Scope, layer: int
+) -> ActivationChoice:
     """A gate object with the numbers that the config holds."""
     from portable_ffn._activations.gates import ClippedGate
     from portable_ffn._activations.gates_more import SoftcapGate, TopKGate
@@ -134,12 +140,16 @@ def _gate(fixed: Clip | Softcap | TopK, base: Callable[[], Chosen], scope: Scope
             gate_cap, up_cap = (_number(scope, key, layer) for key in fixed)
             if gate_cap is None or up_cap is None:
                 raise CheckpointError(f"the config must have {fixed.gate} and {fixed.up}; it hasn't")
-            return Chosen(SoftcapGate(gate_cap, up_cap), f"activation: softcapped, by {fixed.gate} and {fixed.up}")
+            return ActivationChoice(
+                SoftcapGate(gate_cap, up_cap), f"activation: softcapped, by {fixed.gate} and {fixed.up}"
+            )
         if isinstance(fixed, TopK):
             share = _number(scope, fixed.sparsity, layer)
             if not share:
                 return base()
-            return Chosen(TopKGate(share, base().activation), f"activation: Gaussian top-k by {fixed.sparsity}")
+            return ActivationChoice(
+                TopKGate(share, base().activation), f"activation: Gaussian top-k by {fixed.sparsity}"
+            )
         limit, alpha = _number(scope, fixed.limit, layer), _number(scope, fixed.alpha, layer)
         alpha = fixed.alpha_else if alpha is None else alpha
         if limit is None and not fixed.optional:
@@ -150,8 +160,8 @@ def _gate(fixed: Clip | Softcap | TopK, base: Callable[[], Chosen], scope: Scope
             )
         if not limit and fixed.optional and alpha == 1.0 and not fixed.offset:
             return base()
-        gate = ClippedGate(limit, alpha, fixed.offset, "after" if fixed.clip == "after" else "before")
-        return Chosen(gate, f"activation: clamped, by {fixed.limit}")
+        clamped = ClippedGate(limit, alpha, fixed.offset, "after" if fixed.clip == "after" else "before")
+        return ActivationChoice(clamped, f"activation: clamped, by {fixed.limit}")
     except CheckpointError:
         raise
     except ValueError as error:

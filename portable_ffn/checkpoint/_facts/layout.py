@@ -1,12 +1,12 @@
 """Which way round a layer's matrices lie, and which half of a fused one is the gate: shapes first, then facts."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
-from portable_ffn.checkpoint._config.family import Otherwise
+from portable_ffn.checkpoint._config.family import Family
 from portable_ffn.checkpoint._config.scope import Scope
 from portable_ffn.checkpoint._errors import CheckpointError, Undecided
-from portable_ffn.checkpoint._layers.candidates import Candidate, Info, trimmed
+from portable_ffn.checkpoint._layers.candidates import Candidate, Info
+from portable_ffn.checkpoint._layers.readings import Layout, readings
 
 _WIDTH_KEYS = (
     "hidden_size",
@@ -22,36 +22,6 @@ _WIDTH_KEYS = (
 )
 
 
-class Layout(NamedTuple):
-    """The axes as they were read: whether the outputs come first, the two widths, and whether W1 holds both."""
-
-    out_first: bool
-    d_model: int
-    d_ff: int
-    fused: bool
-    reason: str
-
-
-class Readings(NamedTuple):
-    """What the shapes allow."""
-
-    out_in: Layout | None
-    in_out: Layout | None
-
-
-def readings(w1: tuple[int, ...], w2: tuple[int, ...], gated: bool, groups: tuple[int, int]) -> Readings:
-    """Both readings of two matrices whose widths must meet: (out, in) and (in, out)."""
-    (a, b), (c, d) = w1, w2
-    if groups != (1, 1):
-        b, d = b * groups[0], d * groups[1]
-    out_in = in_out = None
-    if b == c and (a == d or (a == 2 * d and not gated)):
-        out_in = Layout(True, b, d, a != d, "")
-    if a == d and (b == c or (b == 2 * c and not gated)) and groups == (1, 1):
-        in_out = Layout(False, a, c, b != c, "")
-    return Readings(out_in, in_out)
-
-
 def _biases_allow(layout: Layout, b1: int | None, b2: int | None) -> bool:
     """Whether the biases have the lengths that a reading asks of them."""
     wide = layout.d_ff * (2 if layout.fused else 1)
@@ -59,9 +29,9 @@ def _biases_allow(layout: Layout, b1: int | None, b2: int | None) -> bool:
 
 
 def decide_layout(
-    found: Candidate,
+    candidate: Candidate,
     tensors: Mapping[str, Info],
-    family: Otherwise,
+    family: Family,
     surveyed: bool,
     scope: Scope,
     fact: str | None,
@@ -73,16 +43,16 @@ def decide_layout(
 
     Raises `Undecided` where two are left, CheckpointError where none is.
     """
-    both = readings(*shapes, found.V is not None, groups)
+    both = readings(*shapes, candidate.V is not None, groups)
     if both.out_in is None and both.in_out is None:
         raise CheckpointError(
-            f"{found.W1} and {found.W2} must have shapes (d_ff, d_model) and (d_model, d_ff), or both the other way "
-            f"round, got {shapes[0]} and {shapes[1]}; the checkpoint is damaged or is no plain network"
+            f"{candidate.W1} and {candidate.W2} must have shapes (d_ff, d_model) and (d_model, d_ff), or both the "
+            f"other way round, got {shapes[0]} and {shapes[1]}; the checkpoint is damaged or is no plain network"
         )
     allowed = [r for r in both if r is not None and _biases_allow(r, *lengths)]
     if not allowed:
         raise CheckpointError(
-            f"the biases of {found.W1} and {found.W2} must have their outputs' lengths, got {lengths[0]} and "
+            f"the biases of {candidate.W1} and {candidate.W2} must have their outputs' lengths, got {lengths[0]} and "
             f"{lengths[1]} for matrices {shapes[0]} and {shapes[1]}"
         )
     if fact is not None:
@@ -90,17 +60,17 @@ def decide_layout(
             if reading.out_first == (fact == "out_in"):
                 return reading._replace(reason="layout: given")
         raise CheckpointError(
-            f"layout={fact!r} contradicts the shapes of {found.W1}, {shapes[0]}, and {found.W2}, {shapes[1]}; "
+            f"layout={fact!r} contradicts the shapes of {candidate.W1}, {shapes[0]}, and {candidate.W2}, {shapes[1]}; "
             f"leave it out or give the other one"
         )
     if len(allowed) == 1:
         return allowed[0]._replace(reason="layout: by the shapes")
     if family.layout is not None:
         return _pick(allowed, family.layout == "out_in", f"layout: {family.layout}, of the family")
-    if found.suffix == ".kernel":
+    if candidate.suffix == ".kernel":
         return _pick(allowed, False, "layout: in_out, as kernels are")
     square = shapes[0][0] == shapes[0][1]
-    if surveyed or (found.pattern.sure and found.suffix == ".weight"):
+    if surveyed or (candidate.pattern.sure and candidate.suffix == ".weight"):
         why = "the family was surveyed" if surveyed else "the names are only ever Linear's"
         return _pick(allowed, True, f"layout: out_in, {why}")
     widths = [scope.get(key) for key in _WIDTH_KEYS]
@@ -108,7 +78,7 @@ def decide_layout(
     if not square and len(fitting) == 1:
         return fitting[0]._replace(reason="layout: by the width that the config gives")
     raise Undecided(
-        f"{found.W1} {shapes[0]} and {found.W2} {shapes[1]} can be read both ways, and model type "
+        f"{candidate.W1} {shapes[0]} and {candidate.W2} {shapes[1]} can be read both ways, and model type "
         f"{scope.model_types[0] if scope.model_types else 'none'!r} is not known; "
         f'pass layout="out_in" (as torch.nn.Linear stores it) or layout="in_out"',
         "layout",
@@ -121,8 +91,8 @@ def _pick(allowed: list[Layout], out_first: bool, reason: str) -> Layout:
 
 
 def decide_gate(
-    found: Candidate,
-    family: Otherwise,
+    candidate: Candidate,
+    family: Family,
     surveyed: bool,
     scope: Scope,
     fact: str | None,
@@ -134,17 +104,11 @@ def decide_gate(
     if family.gate is not None:
         return halves[family.gate], f"gate: {family.gate}, of the family"
     if surveyed:
-        order = found.pattern.order
+        order = candidate.pattern.order
         return halves[order], f"gate: {order}, the family was surveyed"
     raise Undecided(
-        f"{found.W1} holds the gate and the linear branch in one matrix, in an order that model type "
+        f"{candidate.W1} holds the gate and the linear branch in one matrix, in an order that model type "
         f"{scope.model_types[0] if scope.model_types else 'none'!r} does not tell; "
         'pass gate="first", gate="second" or gate="interleaved"',
         "gate",
     )
-
-
-def matrix_shape(info: Info, stacked: bool) -> tuple[int, ...]:
-    """The shape of one matrix: of one expert where they are stacked."""
-    shape = trimmed(info.shape)
-    return shape[1:] if stacked else shape

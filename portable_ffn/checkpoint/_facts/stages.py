@@ -1,18 +1,17 @@
 """What a network holds beside its matrices: normalisation, scales, low-rank additions, the activation's weights."""
 
 import math
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from portable_ffn.checkpoint._config.family import Norm, Otherwise
+from portable_ffn.checkpoint._config.family import Family, Norm
 from portable_ffn.checkpoint._config.scope import Scope
 from portable_ffn.checkpoint._errors import CheckpointError
-from portable_ffn.checkpoint._facts.activation import Chosen
-from portable_ffn.checkpoint._facts.layout import Layout
-from portable_ffn.checkpoint._layers.candidates import Candidate, Info, is_network_path
+from portable_ffn.checkpoint._facts.activation import ActivationChoice
+from portable_ffn.checkpoint._layers.candidates import Candidate, Info, beside, is_network_path
 from portable_ffn.checkpoint._layers.patterns import ACTIVATION_MODULES, BETWEEN, OUTSIDE
+from portable_ffn.checkpoint._layers.readings import Layout
 from portable_ffn.checkpoint._loaded.recipe import BATCH_NORM_LEAVES, NORMS, BatchNorm, Fold, LowRank, NormRecipe, Scale
 
 # What a config calls two kinds of normalisation; MobileBERT's "no_norm" is a scale and a shift.
@@ -21,7 +20,7 @@ _XIELU = ("alpha_p", "alpha_n", "beta", "eps")
 
 
 @dataclass(slots=True)
-class Inside:
+class Stages:
     """The stages round the matrices, as a recipe takes them."""
 
     before: NormRecipe | None = None
@@ -35,7 +34,7 @@ class Inside:
     evidence: list[str] = field(default_factory=list)
     free_width: bool = False
 
-    def stages(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """The fields of a recipe."""
         return {
             "before": self.before,
@@ -49,53 +48,45 @@ class Inside:
         }
 
 
-def beside(names: Sequence[str], parent: str) -> Sequence[str]:
-    """Of sorted names, those under a path."""
-    if not parent:
-        return names
-    prefix = parent + "."
-    return names[bisect_left(names, prefix) : bisect_left(names, parent + "/")]
-
-
-def inside(
-    found: Candidate,
+def decide_stages(
+    candidate: Candidate,
     tensors: Mapping[str, Info],
-    family: Otherwise,
+    family: Family,
     scope: Scope,
-    chosen: Chosen,
+    chosen: ActivationChoice,
     adapter: int | None,
     layout: Layout,
-) -> Inside:
+) -> Stages:
     """The stages that the family's row names, with the tensors that they read.
 
     Raises CheckpointError where a tensor or a number of the config is missing, or of another length.
     """
-    prefix = found.parent + "." if found.parent else ""
-    within = Inside(residual=family.residual, after_residual=family.after_residual, free_width=family.free_width)
+    prefix = candidate.parent + "." if candidate.parent else ""
+    stages = Stages(residual=family.residual, after_residual=family.after_residual, free_width=family.free_width)
     for place in ("before", "middle", "after"):
         norm = getattr(family, place)
         if norm is not None:
             width = layout.d_ff if place == "middle" else layout.d_model
-            setattr(within, place, _norm(norm, prefix, tensors, scope, width))
-            within.evidence.append(f"inside: {norm.kind} normalisation {norm.name}".rstrip())
+            setattr(stages, place, _norm(norm, prefix, tensors, scope, width))
+            stages.evidence.append(f"inside: {norm.kind} normalisation {norm.name}".rstrip())
     if family.scale is not None:
-        within.scale = _needed(scope, family.scale)
+        stages.scale = _needed(scope, family.scale)
     for target, leaf, after, eps in family.batch_norm:
         width = layout.d_ff if (target == "W2") != after else layout.d_model
         stem = prefix + leaf
         for name in BATCH_NORM_LEAVES:
             _vector(f"{stem}.{name}", tensors, width)
-        within.folds.append(BatchNorm(target, stem, _eps(eps, scope), after))
+        stages.folds.append(BatchNorm(target, stem, _eps(eps, scope), after))
     for target, leaf in family.scales:
         _vector(prefix + leaf, tensors, layout.d_ff)
-        within.folds.append(Scale(target, _root_width(scope), prefix + leaf))
+        stages.folds.append(Scale(target, _root_width(scope), prefix + leaf))
     for target, key, index in family.multipliers:
-        within.folds.append(Scale(target, _needed(scope, key, index)))
+        stages.folds.append(Scale(target, _needed(scope, key, index)))
     if family.lora is not None and adapter is not None:
-        within.folds.append(_low_rank(f"{prefix}{family.lora}.{adapter}", tensors, layout))
+        stages.folds.append(_low_rank(f"{prefix}{family.lora}.{adapter}", tensors, layout))
     if chosen.learned:
-        within.learned = _learned(prefix, str(chosen.activation), tensors)
-    return within
+        stages.learned = _learned(prefix, str(chosen.activation), tensors)
+    return stages
 
 
 def _needed(scope: Scope, key: str, index: int | None = None) -> float:
@@ -158,12 +149,6 @@ def _low_rank(stem: str, tensors: Mapping[str, Info], layout: Layout) -> LowRank
     return LowRank(down, up)
 
 
-def adapters(stem: str, names: Sequence[str]) -> list[int]:
-    """The numbers of the low-rank additions that a shared block keeps, one for each layer that uses it."""
-    parts = (name[len(stem) + 1 :].split(".")[0] for name in beside(names, stem))
-    return sorted({int(part) for part in parts if part.isdigit()})
-
-
 def _learned(prefix: str, name: str, tensors: Mapping[str, Info]) -> tuple[str, ...]:
     """The names of the activation's own weights, in the order of its constructor."""
     leaves = ("weight",) if name == "prelu" else _XIELU
@@ -178,10 +163,10 @@ def _learned(prefix: str, name: str, tensors: Mapping[str, Info]) -> tuple[str, 
 
 
 def unexplained(
-    found: Candidate,
+    candidate: Candidate,
     names: Sequence[str],
     read: frozenset[str],
-    family: Otherwise,
+    family: Family,
     is_expert: bool,
 ) -> list[str]:
     """Tensors under the network's own path that nothing reads, so that the network is more than was understood.
@@ -189,14 +174,14 @@ def unexplained(
     Where the path is a whole layer's, only what lies in the matrices' own modules, or is known to lie between them,
     counts.
     """
-    under = [name for name in beside(names, found.parent) if name not in read]
-    start = len(found.parent) + 1 if found.parent else 0
+    under = [name for name in beside(names, candidate.parent) if name not in read]
+    start = len(candidate.parent) + 1 if candidate.parent else 0
     rest = [(name, name[start:].split(".")) for name in under]
     known = set(family.beside.split())
     if is_expert or any(part.startswith("expert") for _, parts in rest for part in parts):
         known |= OUTSIDE
-    if is_network_path(found.parent):
-        output_bias = ["bias"] if found.stacked else None
+    if is_network_path(candidate.parent):
+        output_bias = ["bias"] if candidate.stacked else None
         return [
             name
             for name, parts in rest
@@ -208,8 +193,8 @@ def unexplained(
         ]
     # A matrix's own module may hold more than the matrix: a scale of it, its norm, what adapts it.
     own = tuple(
-        key.removesuffix(found.suffix) + "."
-        for key in (found.W1, found.W2, found.V)
-        if key and found.suffix and key.endswith(found.suffix)
+        key.removesuffix(candidate.suffix) + "."
+        for key in (candidate.W1, candidate.W2, candidate.V)
+        if key and candidate.suffix and key.endswith(candidate.suffix)
     )
     return [name for name, parts in rest if parts[0] in BETWEEN or name.startswith(own)]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from portable_ffn.checkpoint._errors import CheckpointError
-from portable_ffn.checkpoint._files.mapped import Mapped, TensorInfo
-from portable_ffn.checkpoint._tensors.quantised import Recipe
+from portable_ffn.checkpoint._files.mapped import Mapped
+from portable_ffn.checkpoint._files.tensor import Encoding, TensorInfo
 
 # The types of metadata values, by their number: what struct calls them. 8 is a string, 9 an array.
 _SCALARS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -34,7 +34,7 @@ class GgufHeader(NamedTuple):
 
     tensors: dict[str, TensorInfo]
     logical: dict[str, TensorInfo]
-    recipes: dict[str, Recipe]
+    encodings: dict[str, Encoding]
     metadata: dict[str, Any]
 
 
@@ -92,7 +92,7 @@ def read_gguf(path: Path, file: Mapped) -> GgufHeader:
             header.logical[name] = header.logical[name]._replace(
                 dtype="float32" if kind.name == "Q8_0" else f"GGUF {kind.name}"
             )
-            header.recipes[name] = Recipe(f"GGUF {kind.name}", (name,))
+            header.encodings[name] = Encoding(f"GGUF {kind.name}", (name,))
         header.tensors[name] = info
     return header
 

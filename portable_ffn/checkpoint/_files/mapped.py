@@ -4,26 +4,16 @@ import mmap
 import os
 import stat
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files.dtypes import numpy_dtype
+from portable_ffn.checkpoint._files.tensor import TensorInfo
 
 JSON_LIMIT: Final = 100_000_000
 """Bytes. The format's own limit on a safetensors header, kept for every JSON text."""
-
-
-class TensorInfo(NamedTuple):
-    """One tensor of a file: its dtype's common name, its shape, and where its bytes are."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    file: Path
-    offset: int
-    nbytes: int
 
 
 def status(path: Path) -> os.stat_result:

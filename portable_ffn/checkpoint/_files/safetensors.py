@@ -14,7 +14,8 @@ from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files.dtypes import DTYPES
 from portable_ffn.checkpoint._files.foreign import refuse_magic
 from portable_ffn.checkpoint._files.json import parse_object
-from portable_ffn.checkpoint._files.mapped import JSON_LIMIT, TensorInfo, open_regular
+from portable_ffn.checkpoint._files.mapped import JSON_LIMIT, open_regular
+from portable_ffn.checkpoint._files.tensor import TensorInfo
 
 _AXES: Final = 32  # as many as NumPy 1 holds
 

@@ -4,7 +4,6 @@ safetensors' own NumPy writer takes the memory of a transposed or sliced view fo
 scrambles them silently; here every array is laid out in C order before its bytes are taken.
 """
 
-import contextlib
 import json
 import os
 import secrets
@@ -19,6 +18,7 @@ from portable_ffn._arrays.typing import Array
 from portable_ffn._transfer.move import to_numpy
 from portable_ffn.checkpoint._files.dtypes import BITS, DISK_NAMES, numpy_dtype
 from portable_ffn.checkpoint._files.mapped import JSON_LIMIT
+from portable_ffn.checkpoint._files.sync import sync_directory
 
 
 def save_tensors(
@@ -120,10 +120,5 @@ def _write(path: Path, header: bytes, arrays: list[np.ndarray[Any, Any]]) -> Non
             # The draft's name means nothing to the caller.
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
-    # The new name is on the disk only with its directory; not every system lets one be opened.
-    with contextlib.suppress(OSError):
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+    # The new name is on the disk only with its directory.
+    sync_directory(path.parent)

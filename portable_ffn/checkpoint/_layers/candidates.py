@@ -1,7 +1,8 @@
 """Which tensors form a feed-forward network, going by names and shapes alone."""
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from portable_ffn.checkpoint._layers.patterns import NETWORK_WORDS, PATTERNS, STACKED, Pattern
@@ -125,3 +126,17 @@ def is_network_path(path: str) -> bool:
     """Whether the path's last component says that a feed-forward network lies under it."""
     last = path.rpartition(".")[2]
     return last in NETWORK_WORDS or last.startswith("expert_")
+
+
+def beside(names: Sequence[str], parent: str) -> Sequence[str]:
+    """Of sorted names, those under a path."""
+    if not parent:
+        return names
+    prefix = parent + "."
+    return names[bisect_left(names, prefix) : bisect_left(names, parent + "/")]
+
+
+def adapters(stem: str, names: Sequence[str]) -> list[int]:
+    """The numbers of the low-rank additions that a shared block keeps, one for each layer that uses it."""
+    parts = (name[len(stem) + 1 :].split(".")[0] for name in beside(names, stem))
+    return sorted({int(part) for part in parts if part.isdigit()})

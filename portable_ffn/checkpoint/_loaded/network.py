@@ -13,7 +13,7 @@ from portable_ffn._transfer.move import move
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Norm:
-    """A normalisation over the last axis, of one of the kinds of `_recipe.NORMS`."""
+    """A normalisation over the last axis, of one of the kinds of `recipe.NORMS`."""
 
     kind: str
     gamma: Array | None

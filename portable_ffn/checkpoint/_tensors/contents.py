@@ -8,9 +8,10 @@ from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files.directory import Index
 from portable_ffn.checkpoint._files.foreign import refuse_adapter_tensors
 from portable_ffn.checkpoint._files.gguf import read_gguf
-from portable_ffn.checkpoint._files.mapped import Mapped, TensorInfo, status
+from portable_ffn.checkpoint._files.mapped import Mapped, status
 from portable_ffn.checkpoint._files.safetensors import read_header
-from portable_ffn.checkpoint._tensors.quantised import Recipe, fold
+from portable_ffn.checkpoint._files.tensor import Encoding, TensorInfo
+from portable_ffn.checkpoint._tensors.quantised import decode_plan
 
 
 class Contents(NamedTuple):
@@ -20,7 +21,7 @@ class Contents(NamedTuple):
     metadata: dict[str, str]
     tensors: dict[str, TensorInfo]
     logical: dict[str, TensorInfo]
-    recipes: dict[str, Recipe]
+    encodings: dict[str, Encoding]
     aliases: dict[str, str]
     files: dict[Path, Mapped]
 
@@ -48,10 +49,10 @@ def read_contents(found: list[Path] | Index, config: dict[str, Any]) -> Contents
     if isinstance(found, Index):
         _check_index(found, contents.tensors)
     refuse_adapter_tensors(files[0], contents.tensors)
-    logical, recipes = fold(contents.tensors, config)
+    logical, encodings = decode_plan(contents.tensors, config)
     aliases = _aliases(contents, logical)
     logical |= {name: logical[kept]._replace(name=name) for name, kept in aliases.items()}
-    return contents._replace(logical=logical, recipes=recipes, aliases=aliases)
+    return contents._replace(logical=logical, encodings=encodings, aliases=aliases)
 
 
 def _aliases(contents: Contents, logical: Mapping[str, TensorInfo]) -> dict[str, str]:
@@ -76,4 +77,4 @@ def _read_gguf(file: Path) -> Contents:
     mapped = Mapped(file, status(file).st_size)
     header = read_gguf(file, mapped)
     texts = {key: str(value) for key, value in header.metadata.items() if not isinstance(value, list)}
-    return Contents(header.metadata, texts, header.tensors, header.logical, header.recipes, {}, {file: mapped})
+    return Contents(header.metadata, texts, header.tensors, header.logical, header.encodings, {}, {file: mapped})

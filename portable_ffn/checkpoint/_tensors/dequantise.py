@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from portable_ffn.checkpoint._errors import CheckpointError
-from portable_ffn.checkpoint._tensors.quantised import Recipe
+from portable_ffn.checkpoint._files.tensor import Encoding
 
 _Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -15,34 +15,34 @@ _Array: TypeAlias = np.ndarray[Any, Any]
 _E2M1: Final = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0)
 
 
-def dequantise(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
+def dequantise(name: str, encoding: Encoding, arrays: Sequence[_Array]) -> _Array:
     """The float32 values of a logical tensor, or CheckpointError that names its format."""
-    decoder = _DECODERS.get(recipe.format)
+    decoder = _DECODERS.get(encoding.format)
     if decoder is None:
-        raise CheckpointError(refusal(name, recipe))
+        raise CheckpointError(refusal(name, encoding))
     # An overflow to inf or a NaN code is a value of the checkpoint, no fault of the reading.
     with np.errstate(all="ignore"):
-        return decoder(name, recipe, arrays)
+        return decoder(name, encoding, arrays)
 
 
-def refusal(name: str, recipe: Recipe) -> str:
+def refusal(name: str, encoding: Encoding) -> str:
     """What is said of a format that is not read; empty for one that is."""
-    if recipe.format in _DECODERS:
+    if encoding.format in _DECODERS:
         return ""
     return (
-        f"{name!r} is quantised as {recipe.format} ({', '.join(recipe.sources)}), which is not read; "
+        f"{name!r} is quantised as {encoding.format} ({', '.join(encoding.sources)}), which is not read; "
         "dequantise the model with the tool that quantised it, and save it as safetensors"
     )
 
 
-def _fp8(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
+def _fp8(name: str, encoding: Encoding, arrays: Sequence[_Array]) -> _Array:
     """Eight-bit floats times their scale: one for all, one a row, one an expert, or one a block.
 
     The product is that of DeepSeek-V3's README_WEIGHTS, "Dequantization Method".
     """
     weight, scale = arrays[0].astype(np.float32), arrays[1].astype(np.float32)
     shape = weight.shape
-    fitting = [size for size in sorted(recipe.blocks) if len(shape) > 1 and scale.shape == _in_blocks(shape, *size)]
+    fitting = [size for size in sorted(encoding.blocks) if len(shape) > 1 and scale.shape == _in_blocks(shape, *size)]
     if len(fitting) == 1:
         _times_blocks(weight, scale, *fitting[0])
     elif scale.size == 1:
@@ -52,9 +52,9 @@ def _fp8(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
     elif len(shape) == 3 and scale.shape in (shape[:1], (shape[0], 1, 1)):
         weight *= scale.reshape(shape[0], 1, 1)
     else:
-        sizes = ", ".join(f"{rows} x {columns}" for rows, columns in sorted(recipe.blocks)) or "unknown"
+        sizes = ", ".join(f"{rows} x {columns}" for rows, columns in sorted(encoding.blocks)) or "unknown"
         raise CheckpointError(
-            f"{recipe.sources[1]!r}, of shape {scale.shape}, must be one scale, one a row or one a block for "
+            f"{encoding.sources[1]!r}, of shape {scale.shape}, must be one scale, one a row or one a block for "
             f"{name!r}, of shape {shape}; weight_block_size in quantization_config is {sizes}"
         )
     return weight
@@ -73,7 +73,7 @@ def _times_blocks(weight: _Array, scale: _Array, rows: int, columns: int) -> Non
             part *= np.repeat(scale[lead][block], min(columns, weight.shape[-1]))[: weight.shape[-1]]
 
 
-def _mxfp4(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
+def _mxfp4(name: str, encoding: Encoding, arrays: Sequence[_Array]) -> _Array:
     """32 values of E2M1 share a power of two (OCP Microscaling Formats v1.0, 5.2 and 6.3).
 
     The low half of a byte comes first, and experts are turned from (out, in) to (in, out), as transformers'
@@ -89,7 +89,7 @@ def _mxfp4(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
     return values.swapaxes(-1, -2) if values.ndim > 2 else values
 
 
-def _q8_0(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
+def _q8_0(name: str, encoding: Encoding, arrays: Sequence[_Array]) -> _Array:
     """GGUF's blocks of 32 signed bytes with a float16 scale."""
     from gguf import GGMLQuantizationType
     from gguf.quants import dequantize
@@ -100,7 +100,7 @@ def _q8_0(name: str, recipe: Recipe, arrays: Sequence[_Array]) -> _Array:
     return np.asarray(dequantize(rows, GGMLQuantizationType.Q8_0))
 
 
-_DECODERS: Final[dict[str, Callable[[str, Recipe, Sequence[_Array]], _Array]]] = {
+_DECODERS: Final[dict[str, Callable[[str, Encoding, Sequence[_Array]], _Array]]] = {
     "FP8": _fp8,
     "MXFP4": _mxfp4,
     "GGUF Q8_0": _q8_0,

@@ -1,6 +1,6 @@
 """Quantised weights, recognised by their tensors' names and dtypes, and folded into one logical tensor each.
 
-What has a decoder in `_dequantise` is read; every other format is named, and refused when it is read.
+What has a decoder in `dequantise` is read; every other format is named, and refused when it is read.
 """
 
 import math
@@ -8,17 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from portable_ffn.checkpoint._errors import CheckpointError
-from portable_ffn.checkpoint._files.mapped import TensorInfo
+from portable_ffn.checkpoint._files.tensor import Encoding, TensorInfo
 from portable_ffn.checkpoint._tensors.unread import REFUSED, Refused
-
-
-class Recipe(NamedTuple):
-    """How a logical tensor comes from those on disk: the values first, then the scales."""
-
-    format: str
-    sources: tuple[str, ...]
-    blocks: frozenset[tuple[int, int]] = frozenset()
-
 
 _INTEGERS: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 # What writers of FP8 store beside a weight for its activations; it doesn't change the weight.
@@ -33,78 +24,80 @@ class _Scheme(NamedTuple):
     blocks: frozenset[tuple[int, int]]
 
 
-class _Fold(NamedTuple):
+class _Plan(NamedTuple):
     """A logical tensor, its recipe, and the names on disk that it hides."""
 
     info: TensorInfo
-    recipe: Recipe
+    encoding: Encoding
     hidden: tuple[str, ...]
 
 
-def fold(
+def decode_plan(
     tensors: Mapping[str, TensorInfo], config: Mapping[str, Any]
-) -> tuple[dict[str, TensorInfo], dict[str, Recipe]]:
+) -> tuple[dict[str, TensorInfo], dict[str, Encoding]]:
     """The logical tensors, and the recipes of those that are not on disk as they are."""
     scheme = _read_scheme(config)
     logical = dict(tensors)
-    recipes: dict[str, Recipe] = {}
+    encodings: dict[str, Encoding] = {}
     for name, info in tensors.items():
         if name not in logical:
             continue
-        for new, recipe, hidden in _folded(info, tensors, scheme):
+        for new, encoding, hidden in _planned(info, tensors, scheme):
             if new.name in tensors and new.name != name:
-                raise CheckpointError(f"{info.file}: has both {name!r} ({recipe.format}) and {new.name!r}; one must go")
+                raise CheckpointError(
+                    f"{info.file}: has both {name!r} ({encoding.format}) and {new.name!r}; one must go"
+                )
             for other in (name, *hidden):
                 logical.pop(other, None)
             logical[new.name] = new
-            recipes[new.name] = recipe
-    return logical, recipes
+            encodings[new.name] = encoding
+    return logical, encodings
 
 
-def _folded(info: TensorInfo, tensors: Mapping[str, TensorInfo], scheme: _Scheme) -> Iterator[_Fold]:
+def _planned(info: TensorInfo, tensors: Mapping[str, TensorInfo], scheme: _Scheme) -> Iterator[_Plan]:
     """The fold, one at most, of which the tensor holds the values."""
     if info.dtype.startswith("float8") and info.dtype != "float8_e8m0fnu":
-        yield _fold_fp8(info, tensors, scheme.blocks)
+        yield _plan_fp8(info, tensors, scheme.blocks)
     elif info.dtype == "uint8" and info.name.endswith("_blocks") and info.name[:-6] + "scales" in tensors:
-        yield _fold_mxfp4(info, tensors[info.name[:-6] + "scales"])
+        yield _plan_mxfp4(info, tensors[info.name[:-6] + "scales"])
     elif info.dtype in _INTEGERS:
         for row in REFUSED:
             layer = info.name.removesuffix(row.values)
             if layer != info.name and all(layer + end in tensors for end in row.beside):
-                yield _fold_refused(info, row, layer, tensors, scheme)
+                yield _plan_refused(info, row, layer, tensors, scheme)
                 return
 
 
-def _fold_fp8(info: TensorInfo, tensors: Mapping[str, TensorInfo], blocks: frozenset[tuple[int, int]]) -> _Fold:
+def _plan_fp8(info: TensorInfo, tensors: Mapping[str, TensorInfo], blocks: frozenset[tuple[int, int]]) -> _Plan:
     """An eight-bit float with its scale: "_scale_inv" (DeepSeek) and "_scale" (the rest) are both factors."""
     scales = tuple(info.name + end for end in ("_scale_inv", "_scale") if info.name + end in tensors)
     if len(scales) != 1 or info.name + "_scale_2" in tensors:
-        return _Fold(info, Recipe(f"{info.dtype} without one scale", (info.name,)), ())
+        return _Plan(info, Encoding(f"{info.dtype} without one scale", (info.name,)), ())
     layer = info.name.removesuffix(".weight")
     # The name belongs to one scheme, whose blocks are 128 x 128 by default (DeepSeek-V3; FineGrainedFP8Config of
     # transformers).
     if scales[0].endswith("_scale_inv"):
         blocks = blocks or frozenset({(128, 128)})
-    recipe = Recipe("FP8", (info.name, *scales), blocks)
-    return _Fold(info._replace(dtype="float32"), recipe, (*scales, *(layer + end for end in _ACTIVATION_SCALES)))
+    encoding = Encoding("FP8", (info.name, *scales), blocks)
+    return _Plan(info._replace(dtype="float32"), encoding, (*scales, *(layer + end for end in _ACTIVATION_SCALES)))
 
 
-def _fold_mxfp4(blocks: TensorInfo, scales: TensorInfo) -> _Fold:
+def _plan_mxfp4(blocks: TensorInfo, scales: TensorInfo) -> _Plan:
     """GPT-OSS: blocks (..., out, groups, 16 bytes), scales (..., out, groups)."""
     target = blocks._replace(name=blocks.name.removesuffix("_blocks"))
     sources = (blocks.name, scales.name)
     if scales.dtype != "uint8" or blocks.shape != (*scales.shape, 16) or len(scales.shape) < 2:
-        recipe = Recipe("MXFP4 whose blocks and scales don't fit", sources)
-        return _Fold(target._replace(dtype=recipe.format), recipe, sources)
+        encoding = Encoding("MXFP4 whose blocks and scales don't fit", sources)
+        return _Plan(target._replace(dtype=encoding.format), encoding, sources)
     *experts, out, groups = scales.shape
     # The weights that GPT-OSS stores without quantisation are (experts, in, out).
     shape = (*experts, groups * 32, out) if experts else (out, groups * 32)
-    return _Fold(target._replace(dtype="float32", shape=shape), Recipe("MXFP4", sources), sources)
+    return _Plan(target._replace(dtype="float32", shape=shape), Encoding("MXFP4", sources), sources)
 
 
-def _fold_refused(
+def _plan_refused(
     info: TensorInfo, row: Refused, layer: str, tensors: Mapping[str, TensorInfo], scheme: _Scheme
-) -> _Fold:
+) -> _Plan:
     """A format that is named only; its shape is (out, in) where the shapes beside it tell that."""
     name = row.format
     # Several tools write these names; the config says which it was.
@@ -125,7 +118,7 @@ def _fold_refused(
     more = tuple(layer + end for end in row.more)
     target = info.name if row.values == ".kernel" else layer + ".weight"
     info = info._replace(name=target, dtype=name, shape=shape)
-    return _Fold(info, Recipe(name, (layer + row.values, *beside)), (*beside, *more))
+    return _Plan(info, Encoding(name, (layer + row.values, *beside)), (*beside, *more))
 
 
 def _read_scheme(config: Mapping[str, Any]) -> _Scheme:

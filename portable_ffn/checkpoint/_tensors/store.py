@@ -14,11 +14,10 @@ from portable_ffn._arrays.library import kind_of
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files.directory import find_files, read_config, read_index
 from portable_ffn.checkpoint._files.foreign import refuse_adapter_files, refuse_names
-from portable_ffn.checkpoint._files.mapped import TensorInfo, is_directory
+from portable_ffn.checkpoint._files.mapped import is_directory
+from portable_ffn.checkpoint._files.tensor import TensorInfo
 from portable_ffn.checkpoint._tensors.contents import Contents, read_contents
 from portable_ffn.checkpoint._tensors.dequantise import dequantise, refusal
-
-__all__ = ["Store", "TensorInfo", "open_store"]
 
 
 class Store:
@@ -48,7 +47,7 @@ class Store:
         self.metadata = contents.metadata
         self._tensors = contents.tensors
         self._logical = contents.logical
-        self._recipes = contents.recipes
+        self._encodings = contents.encodings
         self._aliases = contents.aliases
         self._files = contents.files
 
@@ -71,7 +70,7 @@ class Store:
     @property
     def formats(self) -> Mapping[str, str]:
         """The formats of the quantised logical tensors, by name."""
-        return {name: recipe.format for name, recipe in self._recipes.items()}
+        return {name: encoding.format for name, encoding in self._encodings.items()}
 
     def read(self, name: str) -> np.ndarray[Any, Any]:
         """The tensor as it is on disk: a read-only view of the mapped file, which is read as it is touched.
@@ -104,26 +103,26 @@ class Store:
             The format is not read; the message names it.
         """
         name = self._aliases.get(name, name)
-        recipe = self._recipes.get(name)
-        if recipe is None:
+        encoding = self._encodings.get(name)
+        if encoding is None:
             array = self.read(name)
             return array if row is None else np.asarray(array[row])
-        arrays = [self.read(source) for source in recipe.sources]
+        arrays = [self.read(source) for source in encoding.sources]
         if row is None:
-            return dequantise(name, recipe, arrays)
+            return dequantise(name, encoding, arrays)
         experts, axes = arrays[0].shape[0], len(self._logical[name].shape)
         if axes != 3:
-            return np.asarray(dequantise(name, recipe, arrays)[row])
+            return np.asarray(dequantise(name, encoding, arrays)[row])
         row = range(experts)[row]
         one = [a[row : row + 1] if a.ndim and len(a) == experts else a for a in arrays]
-        return np.asarray(dequantise(name, recipe, one)[0])
+        return np.asarray(dequantise(name, encoding, one)[0])
 
     def check_readable(self, name: str) -> None:
         """CheckpointError where the header says that `read_logical` would find no real floating numbers."""
         name = self._aliases.get(name, name)
-        recipe, dtype = self._recipes.get(name), self._logical[name].dtype
-        if recipe is not None:
-            if told := refusal(name, recipe):
+        encoding, dtype = self._encodings.get(name), self._logical[name].dtype
+        if encoding is not None:
+            if told := refusal(name, encoding):
                 raise CheckpointError(told)
         elif dtype not in REAL_FLOATING:
             raise CheckpointError(
@@ -134,7 +133,7 @@ class Store:
     def sources(self, name: str) -> tuple[str, ...]:
         """The names on disk that a logical tensor is read from; KeyError if there is no such tensor."""
         name = self._aliases.get(name, name)
-        return self._recipes[name].sources if name in self._recipes else (self._tensors[name].name,)
+        return self._encodings[name].sources if name in self._encodings else (self._tensors[name].name,)
 
 
 def open_store(path: str | os.PathLike[str]) -> Store:

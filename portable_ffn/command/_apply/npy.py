@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from portable_ffn._arrays.dtype import COMPUTABLE, dtype_name
+from portable_ffn.checkpoint._files.sync import sync_directory
 from portable_ffn.command import CannotRun
-from portable_ffn.command._apply.output import must_be_regular, sync_directory
+from portable_ffn.command._apply.output import must_be_regular
 
 Block = npt.NDArray[Any]
 

@@ -27,15 +27,3 @@ def must_be_regular(path: Path) -> None:
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         kind = "a directory" if path.is_dir() else "a device or a pipe"
         raise CannotRun(f"{path}: the output must be a regular file, this is {kind}")
-
-
-def sync_directory(path: Path) -> None:
-    """Have the names in a directory on the disk, where the system can do that."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError:  # Windows opens no directories
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

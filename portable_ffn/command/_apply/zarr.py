@@ -9,8 +9,8 @@ import numpy as np
 import zarr
 
 from portable_ffn._arrays.dtype import COMPUTABLE, dtype_name
+from portable_ffn.checkpoint._files.sync import sync_directory
 from portable_ffn.command import CannotRun
-from portable_ffn.command._apply.output import sync_directory
 
 
 class ZarrSource:

@@ -84,9 +84,9 @@ def _row(members: list[Entry], total: int) -> Row:
 
 def parameters(entry: Entry) -> int:
     """How many numbers one layer's matrices and biases hold."""
-    if entry.read is None:
+    if entry.decision is None:
         return 0
-    recipe, d_model, d_ff = entry.read.recipe, entry.read.d_model, entry.read.d_ff
+    recipe, d_model, d_ff = entry.decision.recipe, entry.decision.d_model, entry.decision.d_ff
     matrices = (2 if recipe.V is None else 3) * d_model * d_ff // max(recipe.W1.groups, 1)
     biases = sum(n for part, n in ((recipe.b1, d_ff), (recipe.c, d_ff), (recipe.b2, d_model)) if part is not None)
     return matrices + biases
@@ -98,10 +98,10 @@ def _flops(entry: Entry, count: int, layers: int, experts: int) -> int | None:
     Two for each number of a matrix. Of experts, the ones that a router chooses count; None where the config doesn't
     say how many.
     """
-    if entry.read is None:
+    if entry.decision is None:
         return None
-    branches = 2 if entry.read.recipe.V is None else 3
-    each = 2 * branches * entry.read.d_model * entry.read.d_ff // max(entry.read.recipe.W1.groups, 1)
+    branches = 2 if entry.decision.recipe.V is None else 3
+    each = 2 * branches * entry.decision.d_model * entry.decision.d_ff // max(entry.decision.recipe.W1.groups, 1)
     if not experts:
         return each * count
     config = entry.store.config if entry.store else {}
