@@ -40,6 +40,7 @@ MAY_IMPORT = {
 # Inside the three pipelines data goes one way: each line may import the lines above it, and its own.
 ORDER = {
     "checkpoint": (
+        ("_visible",),
         ("_errors",),
         ("_loaded",),
         ("_config", "_files"),

@@ -1,8 +1,16 @@
 """The two errors of a checkpoint: it can't be read, or it doesn't say enough."""
 
+from portable_ffn.checkpoint._visible import visible
+
 
 class CheckpointError(ValueError):
-    """A checkpoint that is damaged, of a format that is not read, or that contradicts itself."""
+    """A checkpoint that is damaged, of a format that is not read, or that contradicts itself.
+
+    Its message quotes names out of files; what in them can't be seen stands in it as an escape.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(visible(message))
 
 
 class Undecided(CheckpointError):
