@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from portable_ffn import ACTIVATIONS, ClippedGate, oracle
+from portable_ffn import ACTIVATIONS, ClippedGate, feed_forward, oracle
 from portable_ffn._arrays.dtype import dtype_name
 from portable_ffn.testing import BACKENDS
 
@@ -165,3 +165,11 @@ def test_a_clipped_gate_keeps_the_dtype(gate, dtype):
     assert got.dtype == dtype
     exact_gate = gate.gate(g.astype("float64"), u.astype("float64"))
     assert np.allclose(got, exact_gate, rtol=8 * np.finfo(dtype).eps, atol=8 * np.finfo(dtype).eps)
+
+
+def test_hard_swish_does_not_overflow_before_its_value_does():
+    for row in BACKENDS.values():
+        if ":" not in row.name and row.missing() is None and row.name != "ndonnx":
+            one = row.put([[1.0]], "float32")
+            y = feed_forward(row.put([[1e38], [-1e38]], "float32"), one, None, one, None, activation="hard_swish")
+            assert np.allclose(row.take(y)[:, 0], [1e38, 0.0], rtol=1e-6), row.name

@@ -11,6 +11,7 @@ import pytest
 from portable_ffn import ACTIVATIONS, ClippedGate, feed_forward, oracle
 from portable_ffn._native.table import without_native
 from tests.conftest import demand
+from tests.native import networks
 
 
 @pytest.fixture
@@ -171,3 +172,16 @@ def test_half_precision_under_a_gradient(jax, name, dtype):
     with without_native():
         expected = jax.grad(total)(h)
     np.testing.assert_allclose(got.astype("float32"), expected.astype("float32"), rtol=2**-7, atol=2**-9)
+
+
+def test_jax_compiles_names_once_and_functions_never():
+    jnp = pytest.importorskip("jax.numpy")
+    from portable_ffn._native.jax.network import _compiled
+
+    arrays = [jnp.asarray(a) for a in networks.network("float32", rows=2)]
+    _compiled.clear()
+    for _ in range(3):
+        feed_forward(*arrays, activation="gelu")
+        feed_forward(*arrays, activation=ClippedGate(7.0))
+        feed_forward(*arrays, activation=lambda h: h)
+    assert set(_compiled) == {("gelu", False), (ClippedGate(7.0), False)}

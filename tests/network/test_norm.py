@@ -1,9 +1,21 @@
 """The two normalisations and the sublayer: their formulas, eps, offset, dtypes and errors."""
 
+import os
+import subprocess
+import sys
+import warnings
+
 import numpy as np
 import pytest
 
-from portable_ffn import Weights, feed_forward, init_weights, layer_norm, rms_norm, sublayer
+from portable_ffn import (
+    Weights,
+    feed_forward,
+    init_weights,
+    layer_norm,
+    rms_norm,
+    sublayer,
+)
 from portable_ffn._arrays.dtype import dtype_name
 from portable_ffn.testing import BACKENDS
 
@@ -126,3 +138,28 @@ def test_sublayer_promotes_by_the_rule():
     assert sublayer(X.astype("float32"), w, lambda z: z).dtype == np.float64
     assert sublayer(X.astype("float16"), w.to(dtype="float32"), lambda z: z, order="pre").dtype == np.float32
     assert sublayer(np.ones((2, 6), dtype=int), w, lambda z: z).dtype == np.float64
+
+
+@pytest.mark.parametrize("norm", [layer_norm, rms_norm])
+@pytest.mark.parametrize("shape", [(3, 0), (0,), (0, 0), (0, 4)])
+def test_a_norm_of_nothing_is_empty_without_a_word(norm, shape):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y = norm(np.zeros(shape, np.float16), np.ones(shape[-1], np.float32))
+    assert y.shape == shape
+    assert y.dtype == np.float32
+
+
+def test_devices_that_a_norm_cannot_combine_are_named():
+    code = """
+import jax, jax.numpy as jnp
+from portable_ffn import layer_norm
+a, b = jax.devices()
+try:
+    layer_norm(jax.device_put(jnp.ones((2, 4)), a), jax.device_put(jnp.ones(4), b))
+except ValueError as error:
+    print(error)
+"""
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert "x and gamma must be on one device, got x on" in told.stdout

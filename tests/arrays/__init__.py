@@ -1,0 +1,1 @@
+"""Tests of what is true of arrays of any library."""
