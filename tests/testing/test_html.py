@@ -67,13 +67,15 @@ def comparison():
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory):
+def browser():
     program = chromium.find()
     if program is None:
         pytest.skip("no Chromium here: PORTABLE_FFN_BROWSER is not set, and there is no program chromium")
-    found = chromium.Browser(program, tmp_path_factory.mktemp("profile"))
-    yield found
-    found.close()
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright drives the browser")
+    with playwright.sync_playwright() as started:
+        found = chromium.Browser(started, program)
+        yield found
+        found.browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +158,17 @@ def test_a_cell_that_fails_and_raises_says_both(report):
 
 
 # In a browser
+
+
+def test_the_browser_tells_what_goes_wrong(browser, tmp_path):
+    """A page that does what no page of ours may: each of its faults is seen."""
+    image = "http://page.invalid/a.png"
+    (tmp_path / "bad.html").write_text(f"<script>console.error('one'); throw Error('two')</script><img src='{image}'>")
+    browser.open(tmp_path / "bad.html")
+    told = " ".join(browser.complaints())
+    assert "one" in told
+    assert "two" in told
+    assert image in told
 
 
 @pytest.mark.parametrize("name", ["check", "compare"])
