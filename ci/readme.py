@@ -1,7 +1,7 @@
-"""Write the tables of README.md from what they are about: the rows of the code, and runs.
+"""Write the tables of README.md and of the site's pages from what they are about: the rows of the code, and runs.
 
     python ci/readme.py           # writes them
-    python ci/readme.py --check   # exit 1 where the README differs from what would be written
+    python ci/readme.py --check   # exit 1 where a page differs from what would be written
 
 Each stands between `<!-- NAME: made by ci/readme.py -->` and `<!-- end -->`.
 """
@@ -18,7 +18,8 @@ from portable_ffn.testing import BACKENDS
 from portable_ffn.testing._faults.visible import SURELY, Look, sights
 from portable_ffn.testing._inputs.cases import CASES
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*/*.md")))
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 
 
@@ -97,21 +98,28 @@ def verdict(effect):
 TABLES = {"support": support, "activations": activations, "visible": visible, "faults": faults}
 
 
-def rewritten(text, names=None):
-    """The README's text with its tables made anew."""
-    for name in TABLES if names is None else names:
-        mark = f"<!-- {name}: made by ci/readme.py -->"
-        pattern = re.compile(re.escape(mark) + r"\n.*?\n<!-- end -->", re.S)
-        if not pattern.search(text):
-            raise SystemExit(f"README.md must hold {mark!r} and, below it, '<!-- end -->'")
-        body = TABLES[name]()
-        text = pattern.sub(lambda _, mark=mark, body=body: f"{mark}\n{body}\n<!-- end -->", text)
+def held_by(name, text):
+    """Where a page holds the table of that name, marks included; None where it does not."""
+    mark = re.escape(f"<!-- {name}: made by ci/readme.py -->")
+    return re.search(rf"{mark}\n(.*?\n)?<!-- end -->", text, re.S)
+
+
+def rewritten(text, names=tuple(TABLES)):
+    """The text of a page with those of its tables made anew."""
+    for name in names:
+        found = held_by(name, text)
+        if found:
+            table = f"<!-- {name}: made by ci/readme.py -->\n{TABLES[name]()}\n<!-- end -->"
+            text = text[: found.start()] + table + text[found.end() :]
     return text
 
 
 if __name__ == "__main__":
-    before = README.read_text()
-    after = rewritten(before)
-    if "--check" in sys.argv:
-        sys.exit(before != after)
-    README.write_text(after)
+    stale = False
+    for page in PAGES:
+        before = page.read_text()
+        after = rewritten(before)
+        stale = stale or before != after
+        if "--check" not in sys.argv:
+            page.write_text(after)
+    sys.exit("--check" in sys.argv and stale)

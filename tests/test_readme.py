@@ -1,4 +1,4 @@
-"""The README says only what is so: its tables are what the rows and a run say, its examples run."""
+"""The README and the site say only what is so: their tables are what the rows and a run say, their examples run."""
 
 import importlib.util
 import os
@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-TEXT = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, re.S | re.M)
-COMMANDS = re.findall(r"portable-ffn ([a-z]+)", TEXT)
+
+
+def title(block):
+    return next((line for line in block.splitlines() if "portable_ffn" in line), block.splitlines()[0])
 
 
 def tables():
@@ -22,18 +23,25 @@ def tables():
     return module
 
 
-@pytest.mark.parametrize("name", tables().TABLES)
+TABLES = tables()
+PAGES = {page.relative_to(ROOT).as_posix(): page.read_text() for page in TABLES.PAGES}
+BLOCKS = [
+    pytest.param(block, id=f"{page}: {title(block)}")
+    for page, text in PAGES.items()
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.S | re.M)
+]
+
+
+@pytest.mark.parametrize("name", TABLES.TABLES)
 def test_no_table_is_stale(name):
-    again = tables().rewritten(TEXT, [name])
-    assert again == TEXT, f"the table {name} is stale; run python ci/readme.py"
-
-
-def title(block):
-    return next((line for line in block.splitlines() if "portable_ffn" in line), block.splitlines()[0])
+    holding = [text for text in PAGES.values() if TABLES.held_by(name, text)]
+    assert holding, f"no page holds the table {name}"
+    for text in holding:
+        assert TABLES.rewritten(text, [name]) == text, f"the table {name} is stale; run python ci/readme.py"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", BLOCKS, ids=title)
+@pytest.mark.parametrize("block", BLOCKS)
 def test_examples_run(block, tmp_path):
     model = os.environ.get("PORTABLE_FFN_MODEL")
     if "MODEL" in block and not model:
@@ -55,9 +63,13 @@ def test_examples_run(block, tmp_path):
 def test_commands_that_are_named_exist():
     from portable_ffn.__main__ import COMMANDS as there
 
-    assert set(COMMANDS) <= set(there)
+    for page, text in PAGES.items():
+        named = set(re.findall(r"portable-ffn ([a-z]+)", text))
+        assert named <= set(there), f"{page} names {sorted(named - set(there))}"
 
 
-def test_links_lead_somewhere():
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", TEXT):
-        assert (ROOT / target).exists(), target
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    """Those inside the repository; the site's build checks its own as well."""
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", PAGES[page]):
+        assert ((ROOT / page).parent / target).exists(), f"{page} leads to {target}"

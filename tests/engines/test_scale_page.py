@@ -1,4 +1,4 @@
-"""The table of collectives in the README is what the engines were seen to do."""
+"""The table of collectives in the page on scale is what the engines were seen to do."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from tests.engines.scale import torch_worker
 from tests.engines.scale.launch import jax_in_one_process, torch_forked
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "use" / "beyond.md"
 HEAD = (
     "| shards | predicted | JAX, Auto axes | JAX, Explicit axes | DTensor | other collectives "
     "| bytes sent: predicted | at the sockets |\n|---|---|---|---|---|---|---|---|\n"
@@ -45,4 +45,4 @@ def test_the_table_is_not_stale(require, tmp_path_factory):
     jax = json.loads(jax_in_one_process(tmp_path_factory).with_suffix(".json").read_text())["meshes"]
     torch = json.loads(torch_forked(tmp_path_factory).with_suffix(".json").read_text())
     made = table(jax, torch)
-    assert made in README.read_text(encoding="utf-8"), f"the README's table must be\n{made}"
+    assert made in PAGE.read_text(encoding="utf-8"), f"the page's table must be\n{made}"

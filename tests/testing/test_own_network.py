@@ -1,4 +1,4 @@
-"""What the README says about checking a network of one's own: its commands and its test, run as they stand there."""
+"""What the site says about checking a network of one's own: its commands and its test, run as they stand there."""
 
 import json
 import re
@@ -13,10 +13,9 @@ from safetensors.numpy import save_file
 from portable_ffn.__main__ import main
 from portable_ffn.testing._inputs.cases import CASES
 
-SECTION = Path(__file__).parents[2].joinpath("README.md").read_text().split("## Check your own network")[1]
-SECTION = SECTION.split("\n## ")[0]
-PYTHON = re.findall(r"```python\n(.*?)```", SECTION, re.S)
-BASH = "\n".join(re.findall(r"```bash\n(.*?)```", SECTION, re.S))
+PAGE = Path(__file__).parents[2].joinpath("docs", "use", "check.md").read_text()
+PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+BASH = "\n".join(re.findall(r"```bash\n(.*?)```", PAGE, re.S))
 COMMANDS = re.findall(r"^(portable-ffn .*?)\s*(?:#.*)?$", BASH, re.M)
 NETWORK = PYTHON[0][: PYTHON[0].index("report =")]
 

@@ -59,7 +59,7 @@ def compare(
     Returns
     -------
     Agreement
-        Within the bound means |got - expected| <= bound; NaN exactly where the oracle has NaN, the same infinity
+        Within the bound means ``|got - expected| <= bound``; NaN exactly where the oracle has NaN, the same infinity
         where it has one. Where the bound is infinite, anything is accepted.
     """
     faults = list(_of_another_kind(got, x, tuple(expected.shape), dtype, device))
