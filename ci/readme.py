@@ -15,7 +15,7 @@ import numpy as np
 import portable_ffn
 from portable_ffn import feed_forward, hidden, init_weights, oracle
 from portable_ffn.testing import BACKENDS
-from portable_ffn.testing._faults.visible import SURELY, Look, sights
+from portable_ffn.testing._faults.visible import SURELY, Network, visible
 from portable_ffn.testing._inputs.cases import CASES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,7 +42,7 @@ def activations():
     return ", ".join(f"`{name}`" for name in portable_ffn.ACTIVATIONS)
 
 
-def visible():
+def smallest_faults():
     """What the bound can still see by size and dtype, from a run: see the text above the table."""
     rows = []
     for d_model, d_ff in ((8, 32), (64, 256), (384, 1536)):
@@ -76,11 +76,11 @@ def faults():
     for activation, gated in NETWORKS:
         names = frozenset(("b1", "b2", "V", "c") if gated else ("b1", "b2"))
         cases = tuple(case.name for case in CASES)
-        look = Look(activation, str(activation), gated, names, 8, 32, 0, cases, DTYPES)
-        for sight in sights([look]):
-            for fault, effect in sight.effects.items():
+        network = Network(activation, str(activation), gated, names, 8, 32, 0, cases, DTYPES)
+        for one in visible([network]):
+            for fault, effect in one.effects.items():
                 seen = least.setdefault(fault, {})
-                seen[sight.dtype] = min(effect, seen.get(sight.dtype, np.inf))
+                seen[one.dtype] = min(effect, seen.get(one.dtype, np.inf))
     hidden_somewhere = {fault: seen for fault, seen in least.items() if min(seen.values()) <= SURELY}
     rows = [
         (fault, *(verdict(seen[dtype]) if dtype in seen else "-" for dtype in DTYPES))
@@ -95,7 +95,7 @@ def verdict(effect):
     return "seen" if effect > SURELY else f"no, {effect:.2g}"
 
 
-TABLES = {"support": support, "activations": activations, "visible": visible, "faults": faults}
+TABLES = {"support": support, "activations": activations, "visible": smallest_faults, "faults": faults}
 
 
 def held_by(name, text):

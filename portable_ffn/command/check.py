@@ -118,8 +118,8 @@ def _ours(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
         for activation, gated, bias, cases in networks
     ]
     rows = tuple(row for report in reports for row in report.rows)
-    looks = tuple(look for report in reports for look in report.looks)
-    return Report(rows, reports[0].versions, reports[0].absent, looks)
+    ran = tuple(network for report in reports for network in report.networks)
+    return Report(rows, reports[0].versions, reports[0].absent, ran)
 
 
 def _function(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from portable_ffn.testing._check_model import check_model
     from portable_ffn.testing._compare_models import compare_models
     from portable_ffn.testing._measure.compare import Agreement, assert_agrees, compare
-    from portable_ffn.testing._models.comparison import Comparison, Layer
-    from portable_ffn.testing._report.report import Report, Row
+    from portable_ffn.testing._models.comparison import Comparison
+    from portable_ffn.testing._models.layer import Layer
+    from portable_ffn.testing._report.report import Report
+    from portable_ffn.testing._report.rows import Row
 
 __all__ = [
     "BACKENDS",
@@ -42,10 +44,10 @@ _ROOMS = {
     "compare": "_measure.compare",
     "compare_models": "_compare_models",
     "Comparison": "_models.comparison",
-    "Layer": "_models.comparison",
+    "Layer": "_models.layer",
     "check_model": "_check_model",
     "Report": "_report.report",
-    "Row": "_report.report",
+    "Row": "_report.rows",
 }
 
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable
 from portable_ffn._arrays.typing import Activation, Array, DType
 from portable_ffn.testing._backends.select import select
 from portable_ffn.testing._plan import Plan
-from portable_ffn.testing._report.report import Report, Row
+from portable_ffn.testing._report.report import Report
+from portable_ffn.testing._report.rows import Row
 
 
 def check(
@@ -73,5 +74,5 @@ def check(
     rows = [plan.missing(name, reason) for name, reason in selection.missing.items()]
     rows += plan.rows(selection.places, progress)
     versions = {place.backend.library: place.backend.version() for place in selection.places}
-    look = plan.look({dtype for place in selection.places for dtype in place.dtypes})
-    return Report(tuple(rows), versions, selection.absent, (look,), (plan.note,) if plan.note else ())
+    network = plan.network({dtype for place in selection.places for dtype in place.dtypes})
+    return Report(tuple(rows), versions, selection.absent, (network,), (plan.note,) if plan.note else ())

@@ -17,8 +17,10 @@ from portable_ffn.testing._backends.table import Backend
 from portable_ffn.testing._inputs.layers import Given, random_inputs
 from portable_ffn.testing._measure.compare import compare, shares
 from portable_ffn.testing._models.unequal import equal
-from portable_ffn.testing._plan import activation_name, said
-from portable_ffn.testing._report.report import Report, Row
+from portable_ffn.testing._plan import activation_name
+from portable_ffn.testing._report.report import Report
+from portable_ffn.testing._report.rows import Row
+from portable_ffn.testing._report.text import said
 from portable_ffn.testing._whole import whole
 
 # One row a library: its other ways of running are what the matrix is for.
@@ -149,7 +151,7 @@ class _Layer:
                 yield fill(case, "fail", found.worst, message=fault)
             elif served != dtype:
                 reason = narrowed(backend, dtype, served)
-                yield fill(case, "gap", found.worst, f"{dtype} served as {served}", reason)
+                yield fill(case, "gap", found.worst, (f"{dtype} served as {served}",), reason)
             else:
                 yield fill(case, "pass", found.worst)
 

@@ -8,7 +8,8 @@ from portable_ffn._arrays.dtype import dtype_name
 from portable_ffn._arrays.typing import DType
 from portable_ffn.testing._backends.table import Function, backend
 from portable_ffn.testing._inputs.layers import Given
-from portable_ffn.testing._models.comparison import Comparison, Layer
+from portable_ffn.testing._models.comparison import Comparison
+from portable_ffn.testing._models.layer import Layer
 from portable_ffn.testing._models.one_layer import OneLayer
 from portable_ffn.testing._models.pairs import Pairs, numbered, pair
 from portable_ffn.testing._whole import whole

@@ -14,13 +14,14 @@ from portable_ffn.testing._backends.gaps import gap, narrowed
 from portable_ffn.testing._backends.select import Place
 from portable_ffn.testing._backends.table import Backend, Function
 from portable_ffn.testing._faults.table import Failure, Known, explain, tried
-from portable_ffn.testing._faults.visible import Look
+from portable_ffn.testing._faults.visible import Network
 from portable_ffn.testing._inputs.cases import Case, Inputs, chosen
 from portable_ffn.testing._inputs.placed import placed, positional, written
 from portable_ffn.testing._inputs.signature import arrays_meant, arrays_taken, not_taken, told_of_none
 from portable_ffn.testing._measure.compare import Agreement, compare
 from portable_ffn.testing._measure.example import smallest
-from portable_ffn.testing._report.report import Row
+from portable_ffn.testing._report.rows import Row
+from portable_ffn.testing._report.text import said
 from portable_ffn.testing._whole import whole
 
 
@@ -96,18 +97,18 @@ class Plan:
         if excused is not None and not changed:
             return fill("gap", excused[0], message=excused[1])
         if found.fault or changed:
-            cause, none = self._cause(case, inputs, found, got, dtype, expected, bound)
+            causes, none = self._causes(case, inputs, found, got, dtype, expected, bound)
             fault = "; ".join(filter(None, (found.fault, changed, none)))
-            return fill("fail", found.worst, cause, fault, example)
+            return fill("fail", found.worst, causes, fault, example)
         if served != dtype:
-            return fill("gap", found.worst, f"{dtype} served as {served}", narrowed(backend, dtype, served))
+            return fill("gap", found.worst, (f"{dtype} served as {served}",), narrowed(backend, dtype, served))
         return fill("pass", found.worst)
 
-    def look(self, dtypes: Iterable[str]) -> Look:
+    def network(self, dtypes: Iterable[str]) -> Network:
         """What decides which faults this can see in some dtypes."""
         cases = tuple(case.name for case in self.cases)
         name = activation_name(self.activation)
-        return Look(self.activation, name, self.gated, self.taken, *self.sizes, self.seed, cases, tuple(dtypes))
+        return Network(self.activation, name, self.gated, self.taken, *self.sizes, self.seed, cases, tuple(dtypes))
 
     def _excused(
         self,
@@ -146,23 +147,23 @@ class Plan:
         bias = bool({"b1", "b2", "c"} & self.taken)
         return partial(Row, backend, device, dtype, activation_name(self.activation), self.gated, bias, case)
 
-    def _cause(
+    def _causes(
         self, case: Case, inputs: Inputs, found: Agreement, got: Any, dtype: str, expected: Float64, bound: Float64
-    ) -> tuple[str, str]:
+    ) -> tuple[tuple[str, ...], str]:
         """What explains a failure, and where nothing does, that it was tried.
 
         Of values within the bound there is only the dtype to explain.
         """
         came = dtype_name(got.dtype) if hasattr(got, "dtype") else ""
         if found.worst <= 1.0:
-            return f"{dtype} served as {came}" if came != dtype else "", ""
+            return (f"{dtype} served as {came}",) if came != dtype else (), ""
         # The oracle's answer is one object for each input, dtype and dtype that it is served as.
         known = self.known.setdefault((id(expected), came), {})
         failure = Failure(
             inputs.x, inputs.weights, self.activation, dtype, came, found.values, expected, bound, case.name
         )
-        cause = explain(failure, known)
-        return cause, "" if cause else tried(failure, known)
+        causes = explain(failure, known)
+        return causes, "" if causes else tried(failure, known)
 
 
 def activation_name(activation: Activation) -> str:
@@ -172,9 +173,3 @@ def activation_name(activation: Activation) -> str:
     if hasattr(activation, "gate"):
         return repr(activation)
     return str(getattr(activation, "name", None) or getattr(activation, "__name__", None) or type(activation).__name__)
-
-
-def said(error: BaseException) -> str:
-    """An error in its own words."""
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -12,7 +12,7 @@ from portable_ffn import ACTIVATIONS, feed_forward, hidden, layer_norm
 from portable_ffn.checkpoint._loaded.network import Norm
 from portable_ffn.testing import compare_models
 from portable_ffn.testing._inputs.layers import file_inputs
-from portable_ffn.testing._models.comparison import Layer
+from portable_ffn.testing._models.layer import Layer
 from tests.testing.models import D_FF, D_MODEL, NORM, PLAIN, X, bert, gelu, llama, right, tanh_gelu
 
 

@@ -10,7 +10,7 @@ import pytest
 from portable_ffn.checkpoint._loaded.network import Norm
 from portable_ffn.testing._measure.bound import _through, bounded
 from portable_ffn.testing._models.against_network import against_network
-from portable_ffn.testing._models.comparison import Layer
+from portable_ffn.testing._models.layer import Layer
 from tests.testing.models import D_FF, D_MODEL, NORM, PLAIN, X
 
 AROUND = {

@@ -34,7 +34,7 @@ def report():
     sound = check(feed_forward, backends="numpy", cases=CASES)
     template = sound.rows[0]
     extra = (
-        replace(template, backend=HOSTILE, activation=HOSTILE, case=HOSTILE, message=HOSTILE, cause=HOSTILE,
+        replace(template, backend=HOSTILE, activation=HOSTILE, case=HOSTILE, message=HOSTILE, causes=(HOSTILE,),
                 status="fail", worst=math.inf),
         replace(template, backend="jax", dtype="float64", status="gap", message="float64 served as float32"),
         replace(template, backend="mlx", status="error", worst=math.nan, message=f"TypeError: {HOSTILE}"),
@@ -42,7 +42,9 @@ def report():
         Row("cupy", "", "", "relu", False, True, "", "error", math.nan, message="cupy was asked for, but is not there"),
     )  # fmt: skip
     absent = {"jax:gpu": "JAX finds no GPU"}
-    return Report((*wrong.rows, *sound.rows, *extra), {"numpy": np.__version__}, absent, (*wrong.looks, *sound.looks))
+    return Report(
+        (*wrong.rows, *sound.rows, *extra), {"numpy": np.__version__}, absent, (*wrong.networks, *sound.networks)
+    )
 
 
 def backend_missing(name):
@@ -54,15 +56,15 @@ def backend_missing(name):
 @pytest.fixture(scope="module")
 def comparison():
     """A hundred layers, of which one differs, one could not be compared, and one has a hostile name."""
-    base = Layer("model.layers.0.mlp", "model.layers.0.mlp", "main", 0, None, "float32", "pass", 1e-3, 1e-4, "", "")
+    base = Layer("model.layers.0.mlp", "model.layers.0.mlp", "main", 0, None, "float32", "pass", 1e-3, 1e-4)
     layers = [replace(base, layer=i, name=f"model.layers.{i}.mlp", worst=10.0 ** (i % 7 - 7)) for i in range(100)]
     wrong = check(partial(feed_forward, activation="silu"), activation="gelu", backends="numpy", cases="ordinary")
     layers[40] = replace(
-        layers[40], status="fail", worst=7e4, median=3e4, cause="b2 missing", message="the answer must be 1",
+        layers[40], status="fail", worst=7e4, median=3e4, causes=("b2 missing",), message="the answer must be 1",
         example=wrong.failures()[0].example,
     )  # fmt: skip
     layers[41] = replace(layers[41], status="error", worst=math.nan, median=math.nan, message=HOSTILE)
-    layers[42] = replace(layers[42], name=HOSTILE, other=HOSTILE, status="fail", worst=math.inf, cause=HOSTILE)
+    layers[42] = replace(layers[42], name=HOSTILE, other=HOSTILE, status="fail", worst=math.inf, causes=(HOSTILE,))
     return Comparison(HOSTILE, "b", tuple(layers), ("only.here",), (), (7,))
 
 

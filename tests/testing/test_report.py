@@ -10,7 +10,9 @@ from tests.testing.networks import network, numpy_only, row
 
 
 def test_a_report_in_words():
-    report = Report((row(), row(worst=0.5), row("fail", 3.0, dtype="float32", message="too far", cause="b1 missing")))
+    report = Report(
+        (row(), row(worst=0.5), row("fail", 3.0, dtype="float32", message="too far", causes=("b1 missing",)))
+    )
     text = str(report)
     assert "numpy    cpu     float64  0.5          pass\n" in text
     assert "numpy    cpu     float32  3            fail (1 of 1)\n" in text
@@ -25,15 +27,15 @@ def test_many_failures_are_counted_and_not_listed():
         "\n  as in 39 rows more: numpy cpu float64; in case 1, case 2, case 3, case 4, case 5, case 6 and 33 more\n"
         in text
     )
-    text = str(Report(tuple(row("fail", 3.0, message="too far", cause=f"cause {n}") for n in range(40))))
+    text = str(Report(tuple(row("fail", 3.0, message="too far", causes=(f"cause {n}",)) for n in range(40))))
     assert text.count("because: cause") == 12
     assert "... and 28 rows more" in text
 
 
 def test_rows_of_one_cause_stand_together():
     """What explains most rows is told first, with the causes that all of them share."""
-    causes = ("b2 missing", "b1 missing; or scaled", "b1 missing", "scaled; or b1 missing", "")
-    rows = [row("fail", 3.0, case=f"case {n}", message=f"wrong {n}", cause=cause) for n, cause in enumerate(causes)]
+    causes = [("b2 missing",), ("b1 missing", "scaled"), ("b1 missing",), ("scaled", "b1 missing"), ()]
+    rows = [row("fail", 3.0, case=f"case {n}", message=f"wrong {n}", causes=told) for n, told in enumerate(causes)]
     raised = [row("error", np.nan, case=f"case {n}", message=f"ValueError: of {n} numbers") for n in (7, 8)]
     lines = str(Report((*rows, *raised))).splitlines()[2:-1]
     assert lines == [

@@ -9,7 +9,7 @@ import pytest
 
 from portable_ffn import ClippedGate, feed_forward
 from portable_ffn.testing import Report, check
-from portable_ffn.testing._faults.visible import SURELY, Look, effects, sights, told
+from portable_ffn.testing._faults.visible import SURELY, Network, effects, told, visible
 from portable_ffn.testing._inputs.cases import CASES as EVERY
 
 DTYPES = ("float64", "float32", "float16", "bfloat16")
@@ -46,18 +46,18 @@ def wide(array):
 def test_in_sight_means_caught(fault, dtype):
     network, meant = FAULTS[fault]
     report = check(network, activation=meant, backends="numpy", dtypes=dtype, cases=CASES)
-    (sight,) = report.sights()
-    assert sight.dtype == dtype
-    if fault not in sight.effects:  # nothing narrower than itself is served in its place
+    (one,) = report.visible()
+    assert one.dtype == dtype
+    if fault not in one.effects:  # nothing narrower than itself is served in its place
         assert fault.startswith("float64 served")
         assert dtype != "float64"
         assert report.passed
-    elif fault in sight.unseen:
+    elif fault in one.unseen:
         assert dtype in ("float16", "bfloat16")
         assert f"can't be seen in {dtype}, {meant}: " in str(report)
         assert fault in str(report)
     else:
-        assert sight.effects[fault] > SURELY
+        assert one.effects[fault] > SURELY
         assert not report.passed
 
 
@@ -65,8 +65,8 @@ def test_a_tanh_gelu_is_below_the_rounding_of_the_halves():
     """The fact that the README tells: a check in half precision can't tell it, and does not claim so."""
     seen = {}
     for dtype in DTYPES:
-        look = Look("gelu", "gelu", False, frozenset({"b1", "b2"}), 8, 32, 0, CASES, (dtype,))
-        seen[dtype] = effects(look, dtype)["gelu_tanh where gelu is meant"]
+        network = Network("gelu", "gelu", False, frozenset({"b1", "b2"}), 8, 32, 0, CASES, (dtype,))
+        seen[dtype] = effects(network, dtype)["gelu_tanh where gelu is meant"]
     assert seen["float64"] > 1e9
     assert seen["float32"] > 100.0
     assert seen["float16"] < 0.2
@@ -79,18 +79,18 @@ def test_a_tanh_gelu_is_below_the_rounding_of_the_halves():
 def test_every_fault_is_seen_in_the_wide_dtypes(activation, gated):
     names = frozenset({"b1", "b2", *(("V", "c") if gated else ())})
     every = tuple(case.name for case in EVERY)
-    look = Look(activation, str(activation), gated, names, 8, 32, 0, every, ("float64", "float32"))
-    for sight in sights([look]):
-        assert sight.unseen == ()
-        assert len(sight.effects) > 40
-        assert {"rows permuted", "NaN hidden", "products in TF32", "W1 transposed"} <= set(sight.effects)
+    network = Network(activation, str(activation), gated, names, 8, 32, 0, every, ("float64", "float32"))
+    for one in visible([network]):
+        assert one.unseen == ()
+        assert len(one.effects) > 40
+        assert {"rows permuted", "NaN hidden", "products in TF32", "W1 transposed"} <= set(one.effects)
 
 
 def test_what_the_cases_do_not_reach_is_said():
     """Without biases that count, nobody sees that one is missing."""
     report = check(feed_forward, backends="numpy", dtypes="float64", cases="curve")
-    (sight,) = report.sights()
-    assert "b1 missing" in sight.unseen
+    (one,) = report.visible()
+    assert "b1 missing" in one.unseen
     assert "b1 missing" in str(report)
     assert report.passed
 
@@ -101,7 +101,7 @@ def test_in_json_and_in_words():
     assert [(one["activation"], one["dtype"]) for one in unseen] == [("relu", "float32"), ("relu", "bfloat16")]
     assert unseen[0]["faults"] == {}
     assert all(0.0 <= effect <= SURELY for effect in unseen[1]["faults"].values())
-    (line,) = told(report.looks)
+    (line,) = told(report.networks)
     assert line.startswith("can't be seen in bfloat16, relu: ")
     assert all(fault in line for fault in unseen[1]["faults"])
     assert line in str(report)
@@ -113,9 +113,8 @@ def test_many_networks_on_few_cases_are_told_in_a_line():
         check(partial(ff, activation=name), activation=name, backends="numpy", dtypes="bfloat16", cases="curve")
         for name in ("relu", "gelu", "silu", "tanh")
     ]
-    report = Report(
-        tuple(row for one in reports for row in one.rows), {}, {}, tuple(look for one in reports for look in one.looks)
-    )
+    rows = tuple(row for one in reports for row in one.rows)
+    report = Report(rows, {}, {}, tuple(network for one in reports for network in one.networks))
     assert "can't be seen" not in str(report)
     assert f"\n4 of 4 networks were run on 1 of {len(EVERY)} cases (curve): faults that these don't show" in str(report)
     assert {one["activation"] for one in json.loads(report.to_json())["unseen"]} == {"relu", "gelu", "silu", "tanh"}
@@ -125,4 +124,4 @@ def test_a_report_can_be_pickled():
     report = check(feed_forward, backends="numpy", dtypes="float32", cases="curve")
     again = pickle.loads(pickle.dumps(report))
     assert again == report
-    assert again.sights() == report.sights()
+    assert again.visible() == report.visible()

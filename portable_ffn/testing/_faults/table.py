@@ -90,6 +90,6 @@ def tried(failure: Failure, known: Known) -> str:
     return f"{count} known faults of the formula were tried, and those of the arithmetic, and none explains it"
 
 
-def explain(failure: Failure, known: Known | None = None, at_most: int = 3) -> str:
-    """The causes in words, best first; "" where nothing in the table explains the answer."""
-    return "; or ".join(dict.fromkeys(cause.says for cause in causes(failure, known)[:at_most]))
+def explain(failure: Failure, known: Known | None = None, at_most: int = 3) -> tuple[str, ...]:
+    """The causes in words, best first; none where nothing in the table explains the answer."""
+    return tuple(dict.fromkeys(cause.says for cause in causes(failure, known)[:at_most]))

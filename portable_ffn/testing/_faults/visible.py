@@ -14,8 +14,7 @@ from portable_ffn._arrays.dtype import REAL_FLOATING
 from portable_ffn._arrays.typing import Activation
 from portable_ffn.testing._backends.arrays import Float64, held
 from portable_ffn.testing._faults import arithmetic
-from portable_ffn.testing._faults.exact import Exact
-from portable_ffn.testing._faults.failure import Failure
+from portable_ffn.testing._faults.failure import Exact, Failure
 from portable_ffn.testing._faults.table import FORMULA
 from portable_ffn.testing._inputs.cases import CASES, chosen
 from portable_ffn.testing._measure.compare import shares
@@ -24,8 +23,8 @@ SURELY = 2.0
 """A fault is seen where its effect exceeds twice the bound: rounding may take one of the two back."""
 
 
-class Look(NamedTuple):
-    """A network as a check looked at it: all that decides which faults it could see."""
+class Network(NamedTuple):
+    """A network that a check ran: all that decides which faults it could see."""
 
     activation: Activation
     name: str
@@ -38,7 +37,7 @@ class Look(NamedTuple):
     dtypes: tuple[str, ...]
 
 
-class Sight(NamedTuple):
+class Visibility(NamedTuple):
     """What the cases of a check show of one network in one dtype: each fault's largest effect over the bound."""
 
     activation: str
@@ -53,25 +52,25 @@ class Sight(NamedTuple):
         return tuple(fault for fault, effect in self.effects.items() if effect <= SURELY)
 
 
-def sights(looks: Iterable[Look]) -> tuple[Sight, ...]:
+def visible(networks: Iterable[Network]) -> tuple[Visibility, ...]:
     """The effects of all faults of the table, for each network in each of its dtypes."""
     return tuple(
-        Sight(look.name, look.gated, bool({"b1", "b2", "c"} & look.taken), dtype, effects(look, dtype))
-        for look in looks
+        Visibility(network.name, network.gated, bool({"b1", "b2", "c"} & network.taken), dtype, effects(network, dtype))
+        for network in networks
         for dtype in REAL_FLOATING[::-1]
-        if dtype in look.dtypes
+        if dtype in network.dtypes
     )
 
 
-def effects(look: Look, dtype: str) -> dict[str, float]:
+def effects(network: Network, dtype: str) -> dict[str, float]:
     """Each fault's largest effect on the cases, in units of the bound of one dtype."""
     found: dict[str, float] = {}
-    for case in chosen(look.cases):
-        inputs = case.inputs(look.seed, look.d_model, look.d_ff, look.taken, dtype)
-        y, bound = oracle.feed_forward(inputs.x, *inputs.weights, activation=look.activation, dtype=dtype)
+    for case in chosen(network.cases):
+        inputs = case.inputs(network.seed, network.d_model, network.d_ff, network.taken, dtype)
+        y, bound = oracle.feed_forward(inputs.x, *inputs.weights, activation=network.activation, dtype=dtype)
         # Rows turned round stand for a permutation, which the table finds in what came.
         turned = y[::-1] if y.ndim > 1 else y
-        failure = Exact(inputs.x, inputs.weights, look.activation, dtype, dtype, turned, y, bound, case.name)
+        failure = Exact(inputs.x, inputs.weights, network.activation, dtype, dtype, turned, y, bound, case.name)
         with np.errstate(all="ignore"):
             for fault, answer in _answers(failure, found):
                 moved = float(np.max(shares(answer, y, bound), initial=0.0)) if answer.shape == y.shape else np.inf
@@ -98,25 +97,25 @@ def _answers(f: Failure, found: dict[str, float]) -> Iterator[tuple[str, Float64
             yield fault, arithmetic.narrow(f, name)
 
 
-def told(looks: Iterable[Look], at_most: int = 3) -> list[str]:
+def told(networks: Iterable[Network], at_most: int = 3) -> list[str]:
     """What can't be seen, a line for each network and dtype.
 
     Many networks that were run on a few cases are told in one line, whatever they hide: there it is the cases that
     were left out, more than the rounding, that hide it, and a count of that would say nothing of the networks.
     """
-    looks = tuple(looks)
-    few = [look for look in looks if len(look.cases) < len(CASES)]
+    networks = tuple(networks)
+    few = [network for network in networks if len(network.cases) < len(CASES)]
     few = few if len(few) > at_most else []
     lines = [
-        f"can't be seen in {sight.dtype}, {sight.activation}{', gated' if sight.gated else ''}: "
-        f"{'; '.join(sight.unseen)}"
-        for sight in sights(look for look in looks if look not in few)
-        if sight.unseen
+        f"can't be seen in {one.dtype}, {one.activation}{', gated' if one.gated else ''}: {'; '.join(one.unseen)}"
+        for one in visible(network for network in networks if network not in few)
+        if one.unseen
     ]
     if few:
-        cases = dict.fromkeys(case for look in few for case in look.cases)
+        cases = dict.fromkeys(case for network in few for case in network.cases)
         lines.append(
-            f"{len(few)} of {len(looks)} networks were run on {len(cases)} of {len(CASES)} cases ({', '.join(cases)}): "
+            f"{len(few)} of {len(networks)} networks were run on {len(cases)} of {len(CASES)} cases "
+            f"({', '.join(cases)}): "
             "faults that these don't show, for want of cases or below the rounding, are named in the JSON"
         )
     return lines

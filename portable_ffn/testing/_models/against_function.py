@@ -10,14 +10,14 @@ from portable_ffn import Weights
 from portable_ffn._arrays.dtype import LOW_PRECISION, dtype_name
 from portable_ffn.testing._backends.arrays import Float64, held
 from portable_ffn.testing._backends.table import Backend, Function
-from portable_ffn.testing._faults.exact import Exact
+from portable_ffn.testing._faults.failure import Exact
 from portable_ffn.testing._faults.table import explain
 from portable_ffn.testing._inputs.cases import Inputs
 from portable_ffn.testing._inputs.signature import ARRAYS, arrays_taken
 from portable_ffn.testing._measure.bound import bounded, dtype_of, plain
 from portable_ffn.testing._measure.compare import compare
 from portable_ffn.testing._measure.example import smallest
-from portable_ffn.testing._models.comparison import Layer, measured
+from portable_ffn.testing._models.layer import Layer, measured
 
 
 def against_function(
@@ -62,7 +62,7 @@ def against_function(
             return layer
         came = dtype_name(got.dtype) if hasattr(got, "dtype") else ""
         failure = Exact(given.x, given.weights, a.activation, served, came, found.values, expected, bound, "")
-        return replace(layer, cause=explain(failure))
+        return replace(layer, causes=explain(failure))
 
     whole = run(Inputs(x, weights))
     if whole.status == "fail":

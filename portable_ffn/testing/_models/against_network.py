@@ -10,13 +10,13 @@ from portable_ffn import Weights, oracle
 from portable_ffn._arrays.dtype import REAL_FLOATING
 from portable_ffn.testing._backends.arrays import Float64, held
 from portable_ffn.testing._faults import arithmetic
-from portable_ffn.testing._faults.exact import Exact
+from portable_ffn.testing._faults.failure import Exact
 from portable_ffn.testing._faults.table import Cause, formula_causes
 from portable_ffn.testing._inputs.cases import Inputs
 from portable_ffn.testing._measure.bound import bounded, dtype_of, plain
 from portable_ffn.testing._measure.compare import compare
 from portable_ffn.testing._measure.example import smallest
-from portable_ffn.testing._models.comparison import Layer, measured
+from portable_ffn.testing._models.layer import Layer, measured
 from portable_ffn.testing._models.unequal import around, unequal
 
 
@@ -27,27 +27,27 @@ def against_network(
     dtype = dtype or min(map(dtype_of, (a.weights, b.weights)), key=REAL_FLOATING.index)
     a, b = (network.to(dtype="float64") for network in (a, b))
     differing = tuple(unequal(a.weights, b.weights, dtype))
-    facts = [*around(a, b), *(one.says for one in differing)]
+    facts = (*around(a, b), *(one.says for one in differing))
     record = replace(record, dtype=dtype, unequal=differing)
     if a.weights.d_model != b.weights.d_model or a.weights.W2.shape[1] != b.weights.W2.shape[1]:
         message = "inputs and outputs must be as wide as A's to be compared"
         infinite = float("inf")
-        return replace(record, status="fail", worst=infinite, median=infinite, message=message, cause="; ".join(facts))
+        return replace(record, status="fail", worst=infinite, median=infinite, message=message, facts=facts)
     x = held(x, dtype)
     expected, bound = bounded(a, x, dtype)
     found = compare(b(x), x, expected, bound, dtype="float64")
     record = measured(record, found, expected, bound)
     hidden = _hidden(record, a, b, x, dtype)
     if hidden is not None and hidden.worst > 1.0 >= record.worst:
-        return replace(hidden, cause="; ".join(facts), message=f"in the hidden layer {hidden.message}")
+        return replace(hidden, facts=facts, message=f"in the hidden layer {hidden.message}")
     if record.status == "pass":
         return replace(record, message=_told(a, b, facts, dtype))
-    cause = _formula(a, b, x, dtype) if explains(a.weights) else ""
+    causes = _formula(a, b, x, dtype) if explains(a.weights) else ()
     example = smallest(Inputs(x, a.weights), found, expected, bound, lambda few: b(few.x))
-    return replace(record, cause=cause or "; ".join(facts), example=example)
+    return replace(record, causes=causes, facts=facts, example=example)
 
 
-def _told(a: Any, b: Any, facts: list[str], dtype: str) -> str:
+def _told(a: Any, b: Any, facts: tuple[str, ...], dtype: str) -> str:
     """How alike two networks are that agree."""
     if facts:
         return f"within the rounding of {dtype}, though {'; '.join(facts)}"
@@ -65,14 +65,14 @@ def _hidden(record: Layer, a: Any, b: Any, x: Float64, dtype: str) -> Layer | No
     return measured(record, compare(b.hidden(x), x, expected, bound, dtype="float64"), expected, bound)
 
 
-def _formula(a: Any, b: Any, x: Float64, dtype: str) -> str:
+def _formula(a: Any, b: Any, x: Float64, dtype: str) -> tuple[str, ...]:
     """The fault of the formula that makes B's output of A's weights, where the table has it."""
     if a.middle is not None or b.middle is not None:
-        return ""
+        return ()
     inner_a, inner_b = (x if network.before is None else network.before(x) for network in (a, b))
     expected, bound = bounded(plain(a), inner_a, dtype)
     failure = Exact(inner_a, a.weights, a.activation, dtype, dtype, plain(b)(inner_b), expected, bound, "")
     if failure.worst((expected, bound)) <= 1.0:
-        return ""
+        return ()
     found = [*formula_causes(failure), *(Cause(*told) for told in arithmetic.scaled(failure))]
-    return "; or ".join(dict.fromkeys(cause.says for cause in found[:3]))
+    return tuple(dict.fromkeys(cause.says for cause in found[:3]))

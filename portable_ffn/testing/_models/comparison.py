@@ -1,82 +1,18 @@
-"""What a comparison of two models found: a record for each layer."""
+"""The comparison of two models: what was found as text, as JSON, as a page."""
 
 import json
-import math
 from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
-import numpy as np
-
-from portable_ffn.testing._backends.arrays import Float64
-from portable_ffn.testing._measure.compare import Agreement, shares
-from portable_ffn.testing._measure.example import Example
-from portable_ffn.testing._models.unequal import Unequal
+from portable_ffn.testing._models.layer import Compared
+from portable_ffn.testing._models.page import page
 from portable_ffn.testing._report.page import write
-from portable_ffn.testing._report.report import json_numbers
+from portable_ffn.testing._report.rows import json_numbers
 from portable_ffn.testing._report.text import aligned, number
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One layer of A, and what B has in its place.
-
-    Attributes
-    ----------
-    name, other : str
-        In A and in B; empty for a file of one network, `other` the function's name where B is one.
-    stack : str
-    layer : int
-    expert : int or None
-    dtype : str
-        Whose rounding is the unit: the coarser of both.
-    status : {"pass", "fail", "error"}
-        Within the bound; outside; could not be compared.
-    worst, median : float
-        The error of B's outputs over the bound; NaN where none were compared.
-    cause : str
-        What explains the difference.
-    message : str
-        What must hold, what came, and where; of two layers that agree, whether they are equal.
-    unequal : tuple of Unequal
-        The weights that differ.
-    example : Example or None
-        The smallest input that shows the difference.
-    """
-
-    name: str
-    other: str
-    stack: str
-    layer: int
-    expert: int | None
-    dtype: str
-    status: Literal["pass", "fail", "error"]
-    worst: float
-    median: float
-    cause: str = ""
-    message: str = ""
-    unequal: tuple[Unequal, ...] = ()
-    example: Example | None = None
-
-    @property
-    def title(self) -> str:
-        """The layer in a word or two."""
-        expert = "" if self.expert is None else f" expert {self.expert}"
-        stack = "" if self.stack == "main" else f"{self.stack} "
-        name = f" ({self.name})" if self.name else ""
-        return f"{stack}layer {self.layer}{expert}{name}"
-
-
-def measured(record: Layer, found: Agreement, expected: Float64, bound: Float64) -> Layer:
-    """The record with the figures of a comparison."""
-    median = math.inf if found.values is None else float(np.median(shares(found.values, expected, bound)))
-    status: Literal["pass", "fail"] = "fail" if found.fault else "pass"
-    return replace(record, status=status, worst=found.worst, median=median, message=found.fault)
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Compared):
     """Two models, layer by layer.
 
     Attributes
@@ -91,27 +27,7 @@ class Comparison:
         Layers that the given inputs don't have.
     """
 
-    a: str
-    b: str
-    layers: tuple[Layer, ...]
-    only_a: tuple[str, ...] = ()
-    only_b: tuple[str, ...] = ()
-    skipped: tuple[int, ...] = field(default=())
-
-    @property
-    def passed(self) -> bool:
-        """Whether some layer was compared, all agree, and neither has layers of its own."""
-        return bool(self.layers) and not self.different and all(layer.status == "pass" for layer in self.layers)
-
-    @property
-    def different(self) -> bool:
-        """Whether something differs."""
-        return self.first is not None or bool(self.only_a or self.only_b)
-
-    @property
-    def first(self) -> Layer | None:
-        """The first layer that differs."""
-        return next((layer for layer in self.layers if layer.status == "fail"), None)
+    __slots__ = ()
 
     def to_json(self) -> str:
         """One JSON document: passed, a, b, first (its number among `layers`), layers, only_a, only_b, skipped.
@@ -120,6 +36,8 @@ class Comparison:
         """
         first = None if self.first is None else self.layers.index(self.first)
         content = {"passed": self.passed, "first": first, **asdict(self)}
+        for record, layer in zip(content["layers"], self.layers, strict=True):
+            record["cause"] = layer.cause
         return json.dumps(json_numbers(content), indent=1, allow_nan=False)
 
     def to_html(self, path: str | Path) -> None:
@@ -127,8 +45,6 @@ class Comparison:
 
         Raises OSError where it can't be written, with the folder's name where that doesn't exist.
         """
-        from portable_ffn.testing._models.page import page
-
         write(path, page(self))
 
     def __str__(self) -> str:

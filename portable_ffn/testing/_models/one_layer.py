@@ -12,8 +12,8 @@ from portable_ffn.testing._backends.table import Backend
 from portable_ffn.testing._inputs.layers import Given, random_inputs
 from portable_ffn.testing._models.against_function import against_function
 from portable_ffn.testing._models.against_network import against_network
-from portable_ffn.testing._models.comparison import Layer
-from portable_ffn.testing._plan import said
+from portable_ffn.testing._models.layer import Layer
+from portable_ffn.testing._report.text import said
 
 TOKENS = 8
 # Beyond this many numbers in W1 the table of causes is tried on the first layer that differs alone.

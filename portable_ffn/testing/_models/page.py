@@ -1,13 +1,10 @@
 """A comparison of two models as one page: the error of each layer, and what is known of it."""
 
 import math
-from typing import TYPE_CHECKING
 
+from portable_ffn.testing._models.layer import Compared, Layer
 from portable_ffn.testing._report.html_cell import example
 from portable_ffn.testing._report.page import figure, frame, shade, text
-
-if TYPE_CHECKING:
-    from portable_ffn.testing._models.comparison import Comparison, Layer
 
 # The lowest error that the chart tells apart, as a power of ten of the bound.
 _FLOOR = -4
@@ -15,7 +12,7 @@ UNITS = "Errors are those of B's outputs in units of the bound that the oracle c
 _SAID = {"pass": "agrees", "fail": "differs", "error": "could not be compared"}
 
 
-def page(comparison: "Comparison") -> str:
+def page(comparison: Compared) -> str:
     """The whole page."""
     verdict = "The models agree" if comparison.passed else "The models differ"
     if not comparison.passed and not comparison.different:
@@ -35,7 +32,7 @@ def page(comparison: "Comparison") -> str:
     return frame(f"portable_ffn: {verdict}", "\n".join(body))
 
 
-def _first(comparison: "Comparison") -> str:
+def _first(comparison: Compared) -> str:
     """The first layer that differs, with a way to it."""
     layer = comparison.first
     if layer is None:
@@ -51,7 +48,7 @@ def _first(comparison: "Comparison") -> str:
 _UNKNOWN = "No known cause explains it"
 
 
-def _alone(comparison: "Comparison") -> list[str]:
+def _alone(comparison: Compared) -> list[str]:
     """Layers that only one model has, and those that were left out."""
     told = []
     for side, names in (("A", comparison.only_a), ("B", comparison.only_b)):
@@ -63,7 +60,7 @@ def _alone(comparison: "Comparison") -> list[str]:
     return told
 
 
-def chart(layers: tuple["Layer", ...]) -> str:
+def chart(layers: tuple[Layer, ...]) -> str:
     """A bar for each layer up to its worst error, a mark at its median, and a line at the bound; logarithmic."""
     finite = [layer.worst for layer in layers if math.isfinite(layer.worst) and layer.worst > 0.0]
     top = max(1, math.ceil(math.log10(max([*finite, 1.0])) + 0.2))
@@ -113,7 +110,7 @@ def _every(top: int) -> int:
     return next(step for step in (1, 2, 3, 4, 6, 12, 400) if (top - _FLOOR) / step <= 9)
 
 
-def _layer(number: int, layer: "Layer") -> str:
+def _layer(number: int, layer: Layer) -> str:
     """One layer: a fold with its figures, its cause, the weights that differ and the smallest input."""
     shown = "error" if layer.status == "error" else "equal" if layer.message == "equal" else figure(layer.worst)
     failed = layer.status != "pass"

@@ -2,20 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from portable_ffn.testing._report.html_cell import details
 from portable_ffn.testing._report.html_map import DTYPES, Cell, heat_map, legend, network_name, networks
 from portable_ffn.testing._report.page import figure, frame, text
+from portable_ffn.testing._report.rows import Findings, Row
 from portable_ffn.testing._report.text import counted
-
-if TYPE_CHECKING:
-    from portable_ffn.testing._report.report import Report, Row
 
 UNITS = "Errors are in units of the bound that the oracle computes for the rounding of each dtype: up to 1 is right."
 
 
-def page(report: "Report") -> str:
+def page(report: Findings) -> str:
     """The whole page."""
     ran = [row for row in report.rows if row.dtype]
     by_network = networks(ran)
@@ -66,33 +63,33 @@ def _chips(cells: list[Cell], at_most: int = 8) -> str:
     return f'{buttons}<span class="muted">and {more} more in the map</span>' if more > 0 else buttons
 
 
-def _why(row: "Row") -> list[str]:
+def _why(row: Row) -> tuple[str, ...]:
     """The causes of a failure, or the first line of an error."""
     if row.status == "error":
-        return [row.message.strip().partition("\n")[0]]
-    return row.cause.split("; or ") if row.cause else ["No known cause explains it"]
+        return (row.message.strip().partition("\n")[0],)
+    return row.causes or ("No known cause explains it",)
 
 
-def _missing(rows: Iterable["Row"]) -> Iterable[str]:
+def _missing(rows: Iterable[Row]) -> Iterable[str]:
     """What was asked for and can't be had."""
     for row in rows:
         yield f'<p class="bad">{text(row.message)}</p>'
 
 
-def _unseen(report: "Report") -> str:
+def _unseen(report: Findings) -> str:
     """The faults that can't be seen, a fold for each dtype."""
-    sights = report.sights()
-    if not sights:
+    visible = report.visible()
+    if not visible:
         return ""
     folds = []
     for dtype in DTYPES:
-        blind = [sight for sight in sights if sight.dtype == dtype and sight.unseen]
+        blind = [one for one in visible if one.dtype == dtype and one.unseen]
         lines = "".join(
-            f"<dt>{text(sight.activation)}{', gated' if sight.gated else ''}</dt>"
-            f"<dd>{text('; '.join(f'{fault} ({figure(sight.effects[fault])})' for fault in sight.unseen))}</dd>"
-            for sight in blind
+            f"<dt>{text(one.activation)}{', gated' if one.gated else ''}</dt>"
+            f"<dd>{text('; '.join(f'{fault} ({figure(one.effects[fault])})' for fault in one.unseen))}</dd>"
+            for one in blind
         )
-        number = sum(len(sight.unseen) for sight in blind)
+        number = sum(len(one.unseen) for one in blind)
         if blind:
             told = f"{dtype}: {number} fault{'s' * (number != 1)}"
             folds.append(f'<details class="card"><summary>{told}</summary><dl class="facts">{lines}</dl></details>')
@@ -103,7 +100,7 @@ def _unseen(report: "Report") -> str:
     return f"<h2>What can't be seen</h2><p>{some if folds else every}</p>{''.join(folds)}"
 
 
-def _versions(report: "Report") -> str:
+def _versions(report: Findings) -> str:
     """What it ran on, and what was not there."""
     ran = ", ".join(f"{library} {version}" for library, version in report.versions.items())
     absent = "".join(f"<dt>{text(name)}</dt><dd>{text(reason)}</dd>" for name, reason in report.absent.items())

@@ -1,15 +1,11 @@
 """What one cell of a heat map found: its verdict, why, the smallest input that shows it, and every case."""
 
-from typing import TYPE_CHECKING
-
+from portable_ffn.testing._measure.example import Example
 from portable_ffn.testing._report.page import figure, numbers, text
-
-if TYPE_CHECKING:
-    from portable_ffn.testing._measure.example import Example
-    from portable_ffn.testing._report.report import Row
+from portable_ffn.testing._report.rows import Row
 
 
-def details(panel: str, place: str, network: str, rows: tuple["Row", ...]) -> str:
+def details(panel: str, place: str, network: str, rows: tuple[Row, ...]) -> str:
     """The panel that a cell opens."""
     failed = [row for row in rows if row.status == "fail"]
     causes = dict.fromkeys(row.cause for row in failed if row.cause)
@@ -23,13 +19,13 @@ def details(panel: str, place: str, network: str, rows: tuple["Row", ...]) -> st
     )
 
 
-def _verdict(rows: tuple["Row", ...]) -> str:
+def _verdict(rows: tuple[Row, ...]) -> str:
     """How many of the cases have which status."""
     statuses = [row.status for row in rows]
     return ", ".join(f"{statuses.count(status)} of {len(rows)} {status}" for status in dict.fromkeys(statuses))
 
 
-def _smallest(failed: list["Row"]) -> str:
+def _smallest(failed: list[Row]) -> str:
     """The smallest input of all cases that fail."""
     shown = [(row.example, row.case) for row in failed if row.example is not None]
     if not shown:
@@ -38,7 +34,7 @@ def _smallest(failed: list["Row"]) -> str:
     return example(found, f"case {case!r}")
 
 
-def example(found: "Example", where: str) -> str:
+def example(found: Example, where: str) -> str:
     """An example in full."""
     position = f", position {found.position}" if found.position else ""
     alone = "alone it is enough" if found.alone else "seen among its neighbours"
@@ -51,7 +47,7 @@ def example(found: "Example", where: str) -> str:
     )
 
 
-def _cases(rows: tuple["Row", ...]) -> str:
+def _cases(rows: tuple[Row, ...]) -> str:
     """Every case with its error."""
     lines = "".join(
         f'<tr><td>{text(row.case)}</td><td class="number{" bad" * (row.status == "fail")}">{figure(row.worst)}</td>'
@@ -64,6 +60,6 @@ def _cases(rows: tuple["Row", ...]) -> str:
     )
 
 
-def _told(row: "Row") -> str:
+def _told(row: Row) -> str:
     """The message of a case that did not pass."""
     return f'<br><span class="muted">{text(row.message)}</span>' if row.message else ""

@@ -4,12 +4,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
 
 from portable_ffn.testing._report.page import figure, shade, text
-
-if TYPE_CHECKING:
-    from portable_ffn.testing._report.report import Row
+from portable_ffn.testing._report.rows import Row
 
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 _GRAVEST = ("error", "fail", "gap", "pass")
@@ -32,7 +29,7 @@ class Cell:
     """One network on one backend, device and dtype: its rows, and the name of its panel."""
 
     panel: str
-    rows: tuple["Row", ...]
+    rows: tuple[Row, ...]
 
     @property
     def status(self) -> str:
@@ -52,12 +49,12 @@ class Cell:
         return f"{row.backend} {row.device} {row.dtype}"
 
 
-def network_name(row: "Row") -> str:
+def network_name(row: Row) -> str:
     """A network in words."""
     return f"{row.activation}{', gated' if row.gated else ''}{'' if row.bias else ', no biases'}"
 
 
-def networks(rows: Iterable["Row"]) -> dict[str, list[Cell]]:
+def networks(rows: Iterable[Row]) -> dict[str, list[Cell]]:
     """The cells of each network, in the order in which they were met."""
     sorted_out: dict[str, dict[tuple[str, str, str], list[Row]]] = {}
     for row in rows:

@@ -5,10 +5,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from portable_ffn.testing._report.report import Report, Row
+from portable_ffn.testing._faults.visible import told
+from portable_ffn.testing._report.rows import Findings, Row, either
 
 _SHOWN = 12  # groups of failures
 _NAMED = 6  # places, cases or networks of one group
@@ -18,10 +18,10 @@ class Group(NamedTuple):
     """Rows that failed alike: the causes that explain them all, none where nothing does or an error was raised."""
 
     causes: tuple[str, ...]
-    rows: tuple["Row", ...]
+    rows: tuple[Row, ...]
 
 
-def report_text(report: "Report") -> str:
+def report_text(report: Findings) -> str:
     """The whole report."""
     lines = aligned([("library", "device", "dtype", "error/bound", "verdict"), *summary(report.rows)])
     found = groups(report.failures())
@@ -30,21 +30,18 @@ def report_text(report: "Report") -> str:
         gated = ", gated" if row.gated else ""
         lines.append(f"{row.backend} {row.device} {row.dtype}, {row.activation}{gated}, {row.case}: {row.message}")
         if group.causes:
-            lines.append(f"  because: {'; or '.join(group.causes)}")
+            lines.append(f"  because: {either(group.causes)}")
         if len(group.rows) > 1:
             lines.append(f"  {_alike(group.rows)}")
     more = sum(len(group.rows) for group in found[_SHOWN:])
     if more > 0:
         lines.append(f"... and {more} rows more")
-    if report.looks:
-        from portable_ffn.testing._faults.visible import told
-
-        lines += told(report.looks)
+    lines += told(report.networks)
     lines += [f"note: {note}" for note in report.notes]
     return "\n".join([*lines, _last(report)])
 
 
-def groups(rows: Iterable["Row"]) -> list[Group]:
+def groups(rows: Iterable[Row]) -> list[Group]:
     """Failures by what explains most of them, the largest group first."""
     left, found = list(rows), []
     while left:
@@ -57,21 +54,21 @@ def groups(rows: Iterable["Row"]) -> list[Group]:
     return sorted(found, key=lambda group: -len(group.rows))
 
 
-def _keys(row: "Row") -> list[str]:
+def _keys(row: Row) -> tuple[str, ...]:
     """What rows that are told together have in common: a cause, or what their messages say beside numbers."""
-    if row.status == "fail" and row.cause:
-        return _causes(row)
+    if row.status == "fail" and row.causes:
+        return row.causes
     if row.status == "fail":  # what must hold is said before the first number
-        return [re.split(r"-?\d|\b(?:nan|-?inf)\b", row.message)[0]]
-    return [re.sub(r"\d+", "#", row.message)]
+        return (re.split(r"-?\d|\b(?:nan|-?inf)\b", row.message)[0],)
+    return (re.sub(r"\d+", "#", row.message),)
 
 
-def _causes(row: "Row") -> list[str]:
+def _causes(row: Row) -> tuple[str, ...]:
     """The causes of a row, one by one."""
-    return row.cause.split("; or ") if row.cause and row.status == "fail" else []
+    return row.causes if row.status == "fail" else ()
 
 
-def _alike(rows: tuple["Row", ...]) -> str:
+def _alike(rows: tuple[Row, ...]) -> str:
     """How many rows fail as the first does, and where."""
     others = rows[1:]
     parts = [
@@ -91,7 +88,7 @@ def _some(names: Iterable[str]) -> str:
     return f"{told} and {len(every) - _NAMED} more" if len(every) > _NAMED else told
 
 
-def summary(rows: tuple["Row", ...]) -> list[tuple[str, str, str, str, str]]:
+def summary(rows: tuple[Row, ...]) -> list[tuple[str, str, str, str, str]]:
     """A line for each backend, device and dtype: these, the worst error over the bound, and the verdict."""
     ordered = sorted(rows, key=_place(rows))
     return [
@@ -101,7 +98,7 @@ def summary(rows: tuple["Row", ...]) -> list[tuple[str, str, str, str, str]]:
     ]
 
 
-def counted(rows: tuple["Row", ...]) -> str:
+def counted(rows: tuple[Row, ...]) -> str:
     """How many rows have which status, and what it means where none is a pass or a failure."""
     found = Counter(row.status for row in rows)
     counts = ", ".join(f"{found[status]} {status}" for status in ("pass", "fail", "error", "gap") if found[status])
@@ -110,19 +107,19 @@ def counted(rows: tuple["Row", ...]) -> str:
     return counts
 
 
-def _last(report: "Report") -> str:
+def _last(report: Findings) -> str:
     """The verdict in a line."""
     if not report.rows:
         return "not passed: no row was run"
     return f"{'passed' if report.passed else 'not passed'}: {counted(report.rows)}"
 
 
-def _key(row: "Row") -> tuple[str, str, str]:
+def _key(row: Row) -> tuple[str, str, str]:
     """What one line of the table is about."""
     return row.backend, row.device, row.dtype
 
 
-def _place(rows: tuple["Row", ...]) -> Callable[["Row"], Any]:
+def _place(rows: tuple[Row, ...]) -> Callable[[Row], Any]:
     """The order in which places and dtypes were first met."""
     places: dict[tuple[str, str], int] = {}
     dtypes: dict[str, int] = {}
@@ -132,7 +129,7 @@ def _place(rows: tuple["Row", ...]) -> Callable[["Row"], Any]:
     return lambda row: (places[row.backend, row.device], dtypes[row.dtype])
 
 
-def _worst(rows: list["Row"]) -> float:
+def _worst(rows: list[Row]) -> float:
     """The largest error of several rows; NaN where none compared any values."""
     return max((row.worst for row in rows if not math.isnan(row.worst)), default=math.nan)
 
@@ -142,7 +139,7 @@ def number(worst: float) -> str:
     return "-" if math.isnan(worst) else f"{worst:.3g}"
 
 
-def _verdict(rows: list["Row"]) -> str:
+def _verdict(rows: list[Row]) -> str:
     """How many rows failed and how many raised; where none did, the gaps with their first reason, or a pass."""
     found = Counter(row.status for row in rows)
     if found["fail"] or found["error"]:
@@ -157,3 +154,9 @@ def aligned(table: list[tuple[str, ...]]) -> list[str]:
     """Columns of equal width."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
+
+
+def said(error: BaseException) -> str:
+    """An error in its own words."""
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
