@@ -1,4 +1,4 @@
-"""Print the coefficients of portable_ffn/_gelu_tail.py, computed with mpmath to 60 digits.
+"""Print the coefficients of portable_ffn/_activations/tail.py, computed with mpmath to 60 digits.
 
 The negative tail of the exact GELU is |x| Q(|x|) = exp(-2 s**2) N(s) / D(s) with s = |x| / 2, where the ratio of
 polynomials stands for |x| times Mills' ratio over sqrt(2 pi). All coefficients come out positive, so nothing

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from portable_ffn import ACTIVATIONS, ClippedGate, feed_forward, hidden, oracle
+from portable_ffn._activations.named import activation_name
 from portable_ffn.testing import BACKENDS, assert_agrees
 from portable_ffn.testing._inputs.cases import CASES
-from portable_ffn.testing._plan import Plan, activation_name
+from portable_ffn.testing._plan import Plan
 
 EVERY_CASE = tuple(case.name for case in CASES)
 BOTH_ENDS = ("curve", "tails")

@@ -4,13 +4,10 @@ exp never sees a positive argument, so nothing overflows. Infinities give the li
 formula is x times a factor that vanishes there, as in every library.
 """
 
-import math
-
 from portable_ffn._activations.piecewise import limited, minus_abs, relu, step
+from portable_ffn._activations.tail import CUBIC, TWICE_SQRT_2_OVER_PI
 from portable_ffn._arrays.typing import Array, Namespace
 
-SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
-CUBIC = 0.044715  # Hendrycks and Gimpel 2016, the tanh form of GELU
 FAR = 1e4  # beyond it exp(-|h|) has long been 0
 SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717  # Klambauer et al. 2017
 
@@ -78,7 +75,7 @@ def d_quick_gelu(h: Array, xp: Namespace) -> Array:
 def _tanh_argument(h: Array, xp: Namespace) -> tuple[Array, Array]:
     """Twice the argument of the tanh form, and h held to where that decides anything: its cube stays finite."""
     near = limited(h, xp, -30.0, 30.0)
-    return 2 * SQRT_2_OVER_PI * near * (1 + CUBIC * near * near), near
+    return TWICE_SQRT_2_OVER_PI * near * (1 + CUBIC * near * near), near
 
 
 def gelu_tanh(h: Array, xp: Namespace) -> Array:
@@ -87,7 +84,7 @@ def gelu_tanh(h: Array, xp: Namespace) -> Array:
 
 def d_gelu_tanh(h: Array, xp: Namespace) -> Array:
     z, near = _tanh_argument(h, xp)
-    slope = 2 * SQRT_2_OVER_PI * (1 + 3 * CUBIC * near * near)
+    slope = TWICE_SQRT_2_OVER_PI * (1 + 3 * CUBIC * near * near)
     return sigmoid(z, xp) + near * d_sigmoid(z, xp) * slope
 
 

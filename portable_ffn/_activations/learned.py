@@ -8,38 +8,17 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from portable_ffn._activations.bases import Elementwise
 from portable_ffn._activations.exponential import sigmoid
-from portable_ffn._activations.named import pair_through_float32
 from portable_ffn._activations.piecewise import minus_abs
+from portable_ffn._activations.tail import CUBIC
+from portable_ffn._arrays.errors import refusal
 from portable_ffn._arrays.number import as_float
-from portable_ffn._arrays.promotion import namespace
 from portable_ffn._arrays.typing import Array, Namespace
-
-CUBIC = 0.044715
-
-
-class _Elementwise:
-    """An activation of one array given by `_value` and `_slope`, half precision computed in float32."""
-
-    __slots__ = ()
-
-    def __call__(self, x: Array) -> Array:
-        """The activation of x, of its shape and dtype."""
-        return pair_through_float32(lambda xp, h: (self._value(h, xp),), (x,), namespace(x))[0]
-
-    def derivative(self, x: Array) -> Array:
-        """The derivative at x; at a corner the one of the left side."""
-        return pair_through_float32(lambda xp, h: (self._slope(h, xp),), (x,), namespace(x))[0]
-
-    def _value(self, h: Array, xp: Namespace) -> Array:
-        raise NotImplementedError
-
-    def _slope(self, h: Array, xp: Namespace) -> Array:
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class PReLU(_Elementwise):
+class PReLU(Elementwise):
     """x where x > 0, weight x elsewhere.
 
     Parameters
@@ -62,18 +41,19 @@ class PReLU(_Elementwise):
         if isinstance(self.weight, float):
             return self.weight
         if len(self.weight) != h.shape[-1]:
-            raise ValueError(f"weight must have one number a channel, {h.shape[-1]}, got {len(self.weight)}")
+            statement = f"must have one number a channel, {h.shape[-1]}, got {len(self.weight)}"
+            raise refusal(ValueError, "weight", statement)
         return xp.asarray(list(self.weight), dtype=h.dtype) + xp.zeros_like(h)
 
-    def _value(self, h: Array, xp: Namespace) -> Array:
+    def value(self, h: Array, xp: Namespace) -> Array:
         return xp.where(h <= 0, self._left(h, xp) * h, h)
 
-    def _slope(self, h: Array, xp: Namespace) -> Array:
+    def slope(self, h: Array, xp: Namespace) -> Array:
         return xp.where(h <= 0, self._left(h, xp), xp.ones_like(h))
 
 
 @dataclass(frozen=True, slots=True)
-class XIELU(_Elementwise):
+class XIELU(Elementwise):
     """ap x**2 + beta x where x > 0, (expm1(min(x, eps)) - x) an + beta x elsewhere.
 
     ap = softplus(alpha_p) and an = beta + softplus(alpha_n), of the numbers as a checkpoint stores them.
@@ -98,21 +78,21 @@ class XIELU(_Elementwise):
 
     def __post_init__(self) -> None:
         for name in ("alpha_p", "alpha_n", "beta", "eps"):
-            object.__setattr__(self, name, _number(getattr(self, name)))
+            object.__setattr__(self, name, as_float(name, getattr(self, name), at_least=-math.inf))
 
-    def _value(self, h: Array, xp: Namespace) -> Array:
+    def value(self, h: Array, xp: Namespace) -> Array:
         right, left = _softplus(self.alpha_p), self.beta + _softplus(self.alpha_n)
         low = xp.where(h >= self.eps, self.eps, h)
         return xp.where(h <= 0, (xp.expm1(low) - h) * left, right * h * h) + self.beta * h
 
-    def _slope(self, h: Array, xp: Namespace) -> Array:
+    def slope(self, h: Array, xp: Namespace) -> Array:
         right, left = _softplus(self.alpha_p), self.beta + _softplus(self.alpha_n)
         grown = xp.where(h >= self.eps, 0.0, xp.exp(minus_abs(h, xp)))
         return xp.where(h <= 0, (grown - 1) * left, 2 * right * h) + self.beta
 
 
 @dataclass(frozen=True, slots=True)
-class TanhGELU(_Elementwise):
+class TanhGELU(Elementwise):
     """x (1 + tanh(constant (x + 0.044715 x**3))) / 2: the tanh GELU with sqrt(2 / pi) as some code rounds it.
 
     BLOOM's own code says 0.79788456, whose results differ from `gelu_tanh` by 1e-9.
@@ -121,17 +101,17 @@ class TanhGELU(_Elementwise):
     constant: float = math.sqrt(2 / math.pi)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "constant", _number(self.constant))
+        object.__setattr__(self, "constant", as_float("constant", self.constant, at_least=-math.inf))
 
     def _argument(self, h: Array, xp: Namespace) -> tuple[Array, Array]:
         """Twice the argument of tanh, and h held to where the form is not yet 0 or h: the cube never overflows."""
         near = xp.where(h <= -20.0, -20.0, xp.where(h >= 20.0, 20.0, h))
         return 2 * self.constant * near * (1 + CUBIC * near * near), near
 
-    def _value(self, h: Array, xp: Namespace) -> Array:
+    def value(self, h: Array, xp: Namespace) -> Array:
         return h * sigmoid(self._argument(h, xp)[0], xp)
 
-    def _slope(self, h: Array, xp: Namespace) -> Array:
+    def slope(self, h: Array, xp: Namespace) -> Array:
         z, near = self._argument(h, xp)
         s = sigmoid(z, xp)
         return s + near * s * (1 - s) * 2 * self.constant * (1 + 3 * CUBIC * near * near)
@@ -142,17 +122,9 @@ def _softplus(z: float) -> float:
     return max(z, 0.0) + math.log1p(math.exp(-abs(z)))
 
 
-def _number(value: Any) -> float:
-    """One finite Python float."""
-    number = as_float("an activation's own number", value)
-    if not math.isfinite(number):
-        raise ValueError(f"an activation's own numbers must be finite, got {number}")
-    return number
-
-
 def _floats(value: Any) -> float | tuple[float, ...]:
     """A float, or a tuple of them; one alone in its sequence is the float."""
     if not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
-        return _number(value)
-    numbers = tuple(_number(number) for number in value)
+        return as_float("weight", value, at_least=-math.inf)
+    numbers = tuple(as_float("weight", number, at_least=-math.inf) for number in value)
     return numbers[0] if len(numbers) == 1 else numbers

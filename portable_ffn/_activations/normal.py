@@ -1,12 +1,9 @@
 """Activations made of the normal distribution: their values and derivatives."""
 
-import math
-
 from portable_ffn._activations.piecewise import between, limited, minus_abs
-from portable_ffn._activations.tail import tail_factors, upper_tail
+from portable_ffn._activations.tail import ONE_OVER_SQRT_2PI, tail_factors, upper_tail
 from portable_ffn._arrays.typing import Array, Namespace
 
-ONE_OVER_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
 LAPLACE_MU, LAPLACE_SIGMA = 0.707107, 0.282095  # Ma et al. 2022 (Mega), as published: six digits
 
 

@@ -1,10 +1,12 @@
 """Every activation by name: one literal table of values and derivatives."""
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from types import MappingProxyType
 
 from portable_ffn._activations import exponential, normal, piecewise
 from portable_ffn._activations.named import Named
+from portable_ffn._arrays.errors import refusal
 from portable_ffn._arrays.typing import Array
 
 # name -> value, derivative. Adding one is a row here and the scalar formula in the oracle's table.
@@ -35,3 +37,29 @@ FORMULAS: Mapping[str, tuple[Callable[..., Array], Callable[..., Array]]] = {
 ACTIVATIONS: Mapping[str, Named] = MappingProxyType(
     {name: Named(name, value, derivative) for name, (value, derivative) in FORMULAS.items()},
 )
+
+
+# Words of the field for what has another name here.
+_MEANT: Mapping[str, str] = {
+    "swish": "'silu'",
+    "linear": "'identity'",
+    "none": "'identity'",
+    "relu_squared": "'relu2'",
+    "squared_relu": "'relu2'",
+    "gelu_new": "'gelu_tanh'",
+    "swiglu": "'silu', with V, the weights of the linear branch",
+    "geglu": "'gelu', with V, the weights of the linear branch",
+    "reglu": "'relu', with V, the weights of the linear branch",
+    "glu": "'sigmoid', with V, the weights of the linear branch",
+}
+
+
+def named(name: str) -> Named:
+    """The activation of that name; ValueError with all names and what was probably meant where there is none."""
+    found = ACTIVATIONS.get(name)
+    if found is not None:
+        return found
+    near = get_close_matches(name.lower(), ACTIVATIONS, n=1, cutoff=0.4)
+    meant = _MEANT.get(name.lower()) or (repr(near[0]) if near else None)
+    statement = f"must be one of {', '.join(ACTIVATIONS)}, got {name!r}"
+    raise refusal(ValueError, "activation", statement, f"did you mean {meant}?" if meant else "")

@@ -1,30 +1,62 @@
-"""What may be combined: arrays of one library, on devices that the library brings together."""
+"""What must hold of the arguments of one call, each thing asked once: arrays, one library, devices, shapes, dtype."""
 
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
-from portable_ffn._arrays.library import library_of, not_an_array
-from portable_ffn._arrays.promotion import Library, library
-from portable_ffn._arrays.typing import Array
+from portable_ffn._arrays.errors import refusal
+from portable_ffn._arrays.kind import not_an_array
+from portable_ffn._arrays.library import Library, library, library_of
+from portable_ffn._arrays.promotion import result_dtype
+from portable_ffn._arrays.shapes import CHECKS
+from portable_ffn._arrays.typing import Array, DType
 
-# Libraries whose arrays may lie on several devices that the library does not combine. JAX is not among them:
-# it knows best which shardings go together, and its refusal is translated (`explain_devices`).
-_MANY_DEVICES = frozenset({"torch", "cupy", "array_api_strict"})
+Result = TypeVar("Result")
+_NEEDED = ("W1", "W2")
 
 
-def one_library(names: tuple[str, ...], arrays: tuple[Array, ...]) -> Library:
-    """The library that x and all weights belong to.
+class Call(NamedTuple):
+    """The arguments of a call that were checked, and what was found out about them.
 
-    Raises TypeError for what is no array and for arrays of two libraries, ValueError for arrays on two devices
-    of a library that does not combine them.
+    Attributes
+    ----------
+    library : Library
+    arrays : tuple of arrays, None where an argument may be None
+    act : what makes the hidden layer, None where there is none
+    name, dtype : the dtype of the result, its name and the library's own object
     """
-    first = arrays[0]
+
+    library: Library
+    arrays: tuple[Array, ...]
+    act: Any
+    name: str
+    dtype: DType
+
+
+def checked(names: tuple[str, ...], arrays: tuple[Array | None, ...], act: Any = None) -> Call:
+    """The arguments under these names, a row of `shapes.CHECKS`, as a call that can be computed.
+
+    Raises TypeError for what is no array, for arrays of two libraries and for a dtype that no network is computed in,
+    ValueError for arrays on two devices of a library that does not combine them, and for shapes that don't fit.
+    """
+    for name, array in zip(names, arrays, strict=True):
+        if array is None and name in _NEEDED:
+            raise refusal(TypeError, name, "must be an array, got None", "only biases and V may be None")
+    one = one_library(names, arrays)
+    CHECKS[names](*arrays)
+    name, dtype = result_dtype(one, names, arrays)
+    return Call(one, arrays, act, name, dtype)
+
+
+def one_library(names: tuple[str, ...], arrays: tuple[Array | None, ...]) -> Library:
+    """The library that all the arrays belong to, the first one never None; their devices, where it has many."""
+    first: Array = arrays[0]
     one = library(first, names[0])
     kind = type(first)
     for array in arrays:
         if array is not None and type(array) is not kind and library_of(array) != one.name:
             raise _two_libraries(names[0], one.name, _argument(array, names, arrays), array)
-    if one.name in _MANY_DEVICES:
+    if one.row.many_devices:
         device, on_cpu = first.device, getattr(first, "is_cpu", False)
         for array in arrays:
             # PyTorch's flag costs a third of its device.
@@ -35,7 +67,7 @@ def one_library(names: tuple[str, ...], arrays: tuple[Array, ...]) -> Library:
     return one
 
 
-def _argument(array: Array, names: tuple[str, ...], arrays: tuple[Array, ...]) -> str:
+def _argument(array: Array, names: tuple[str, ...], arrays: tuple[Array | None, ...]) -> str:
     """The name under which an array was given."""
     return next(name for name, given in zip(names, arrays, strict=True) if given is array)
 
@@ -45,22 +77,36 @@ def _two_libraries(first: str, name: str, argument: str, array: Array) -> TypeEr
     other = library_of(array)
     if other is None:
         return not_an_array(argument, array)
-    return TypeError(
-        f"{first} and {argument} must belong to one library, got {first} of {name} and {argument} of {other}; "
-        f"move the weights to it by weights.to(like={first})",
-    )
+    statement = f"must belong to one library, got {first} of {name} and {argument} of {other}"
+    return refusal(TypeError, f"{first} and {argument}", statement, _way_out(first, argument))
 
 
 def _two_devices(first: str, device: Any, argument: str, other: Any) -> ValueError:
     """The error for arrays on two devices."""
-    return ValueError(
-        f"{first} and {argument} must be on one device, got {first} on {device} and {argument} on {other}; "
-        f"move the weights to it by weights.to(like={first})",
-    )
+    statement = f"must be on one device, got {first} on {device} and {argument} on {other}"
+    return refusal(ValueError, f"{first} and {argument}", statement, _way_out(first, argument))
 
 
-def explain_devices(names: tuple[str, ...], arrays: tuple[Array, ...]) -> ValueError | None:
-    """Why JAX refused to combine these arrays, where devices are the reason; None where they are not."""
+def _way_out(first: str, argument: str) -> str:
+    """What to do with an array that lies elsewhere."""
+    return "convert dy" if argument == "dy" else f"move the weights to it by weights.to(like={first})"
+
+
+def explaining_devices(
+    names: tuple[str, ...], arrays: tuple[Array | None, ...], compute: Callable[..., Result], *given: Any
+) -> Result:
+    """compute(*given); where JAX refuses because of devices, the error says which argument lies where."""
+    try:
+        return compute(*given)
+    except ValueError as error:
+        explained = _devices_of_jax(names, arrays)
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def _devices_of_jax(names: tuple[str, ...], arrays: tuple[Array | None, ...]) -> ValueError | None:
+    """The error for arrays of JAX that are committed to different devices; None where there are none."""
     jax = sys.modules.get("jax")
     if jax is None:
         return None

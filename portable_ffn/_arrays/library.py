@@ -1,27 +1,133 @@
-"""Which library an array belongs to, read off its type: nothing is imported, no value is looked at."""
+"""Which library an array is of, read off its type, and what is known of that library: one literal row each.
 
+A library that follows the standard needs no row beyond its array types, and not even those where its arrays have
+`__array_namespace__`.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
-# (root of the defining module, class) of every array type whose library is known by name.
-_ARRAY_TYPES = {
-    ("numpy", "ndarray"): "numpy",
-    ("numpy", "generic"): "numpy",
-    ("torch", "Tensor"): "torch",
-    ("jax", "Array"): "jax",
-    ("jaxlib", "ArrayImpl"): "jax",
-    ("jax", "Tracer"): "jax",
-    ("dask", "Array"): "dask",
-    ("cupy", "ndarray"): "cupy",
-    ("mlx", "array"): "mlx",
-    ("ndonnx", "Array"): "ndonnx",
-    ("array_api_strict", "Array"): "array_api_strict",
+from portable_ffn._arrays.dtype import LOW_PRECISION, dtype_name, numpy_dtype, own_dtype
+from portable_ffn._arrays.kind import REFUSED, kind_of, not_an_array
+from portable_ffn._arrays.typing import Array, DType, Namespace
+
+
+# Import statements, not importlib: torch.compile follows them when the first call of all is one that it traces.
+def _numpy() -> Namespace:
+    import array_api_compat.numpy as xp
+
+    return xp
+
+
+def _torch() -> Namespace:
+    import array_api_compat.torch as xp
+
+    return xp
+
+
+def _jax() -> Namespace:
+    import portable_ffn._arrays.jax as xp
+
+    return xp
+
+
+def _cupy() -> Namespace:
+    import array_api_compat.cupy as xp
+
+    return xp
+
+
+def _dask() -> Namespace:
+    import array_api_compat.dask.array as xp
+
+    return xp
+
+
+def _mlx() -> Namespace:
+    import portable_ffn._arrays.mlx as xp
+
+    return xp
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is known of a library.
+
+    Attributes
+    ----------
+    types : pairs of the root of the defining module and the class, of every type of its arrays
+    namespace : loads its functions; None where each array brings them by `__array_namespace__`
+    numpy_dtypes : its dtypes are NumPy's, with ml_dtypes' bfloat16
+    half_via_float32 : its products in half precision are slow, or sum in half precision: they go through float32
+    warns : it computes by NumPy at the call, and so warns by it
+    many_devices : its arrays may lie on several devices that it does not combine. JAX is not one of these: it knows
+        best which shardings go together, and its refusal is explained (`arguments.explaining_devices`)
+    """
+
+    types: tuple[tuple[str, str], ...] = ()
+    namespace: Callable[[], Namespace] | None = None
+    numpy_dtypes: bool = False
+    half_via_float32: bool = False
+    warns: bool = False
+    many_devices: bool = False
+
+
+ROWS: Mapping[str, Row] = {
+    "numpy": Row(
+        types=(("numpy", "ndarray"), ("numpy", "generic")),
+        namespace=_numpy,
+        numpy_dtypes=True,
+        half_via_float32=True,
+        warns=True,
+    ),
+    "torch": Row(types=(("torch", "Tensor"),), namespace=_torch, many_devices=True),
+    "jax": Row(types=(("jax", "Array"), ("jaxlib", "ArrayImpl"), ("jax", "Tracer")), namespace=_jax),
+    "cupy": Row(types=(("cupy", "ndarray"),), namespace=_cupy, numpy_dtypes=True, many_devices=True),
+    "dask": Row(types=(("dask", "Array"),), namespace=_dask, numpy_dtypes=True, half_via_float32=True),
+    "mlx": Row(types=(("mlx", "array"),), namespace=_mlx),
+    "ndonnx": Row(types=(("ndonnx", "Array"),)),
+    "array_api_strict": Row(types=(("array_api_strict", "Array"),), warns=True, many_devices=True),
 }
-# Subclasses of NumPy's array in which * or a mask means something else: taking them would give a wrong answer.
-_REFUSED = {
-    "matrix": "in np.matrix * multiplies matrices; pass np.asarray({0})",
-    "MaskedArray": "the mask would be lost; pass {0}.filled(value)",
-}
+# A library that is known only by following the standard.
+STANDARD = Row()
+_BY_CLASS = {pair: name for name, row in ROWS.items() for pair in row.types}
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library: its name, its functions, and what its row says."""
+
+    name: str
+    xp: Namespace
+    row: Row = STANDARD
+
+    def dtype(self, name: str) -> DType:
+        """The library's own object for a dtype's name; TypeError where it has none."""
+        return numpy_dtype(name) if self.row.numpy_dtypes else own_dtype(self.xp, self.name, name)
+
+    def computing(self, name: str) -> str:
+        """The dtype that products are computed in for a result of dtype `name`."""
+        return "float32" if self.row.half_via_float32 and name in LOW_PRECISION else name
+
+    def quiet(self) -> AbstractContextManager[Any]:
+        """A context in which NumPy keeps its floating-point warnings to itself: the values carry the news."""
+        if self.row.warns:
+            import numpy as np
+
+            return np.errstate(all="ignore")
+        return _NOTHING_TO_QUIET
+
+    def default_float(self) -> str:
+        """The dtype that this library, as configured, makes of Python floats."""
+        return dtype_name(self.xp.__array_namespace_info__().default_dtypes()["real floating"])
+
+
+_NOTHING_TO_QUIET = nullcontext()
 _seen: dict[type, str] = {}
+_loaded: dict[str, Library] = {}
+_by_type: dict[type, Library] = {}
 
 
 def library_of(array: Any) -> str | None:
@@ -39,29 +145,37 @@ def _recognise(kind: type) -> str | None:
     """The library of the first base that is a known array type, else the root module of a type of the standard."""
     for base in kind.__mro__:
         root = base.__module__.partition(".")[0]
-        if root == "numpy" and base.__name__ in _REFUSED:
+        if root == "numpy" and base.__name__ in REFUSED:
             return None
-        if (root, base.__name__) in _ARRAY_TYPES:
-            return _ARRAY_TYPES[root, base.__name__]
+        if (root, base.__name__) in _BY_CLASS:
+            return _BY_CLASS[root, base.__name__]
     return kind.__module__.partition(".")[0] if hasattr(kind, "__array_namespace__") else None
 
 
-def kind_of(array: Any) -> str:
-    """What an argument is, for a message: never its repr, which may be long or hold a path."""
-    if array is None:
-        return "None"
-    kind = type(array)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+def library(array: Array, argument: str = "x") -> Library:
+    """The library of one array; TypeError where it is no array."""
+    known = _by_type.get(type(array))
+    if known is not None:
+        return known
+    name = library_of(array)
+    if name is None:
+        raise not_an_array(argument, array)
+    found = _loaded.get(name)
+    if found is None:
+        row = ROWS.get(name, STANDARD)
+        if row.namespace is None:
+            # Such a library may hand out another namespace for each version or flag: it is asked each time.
+            return Library(name, array.__array_namespace__(), row)
+        found = _loaded[name] = Library(name, row.namespace(), row)
+    _by_type[type(array)] = found
+    return found
 
 
-def not_an_array(argument: str, value: Any) -> TypeError:
-    """The error for an argument that is no array, or one whose meaning would be lost."""
-    for base in type(value).__mro__:
-        if base.__module__.partition(".")[0] == "numpy" and base.__name__ in _REFUSED:
-            return TypeError(
-                f"{argument} must be a plain array, got {kind_of(value)}: {_REFUSED[base.__name__].format(argument)}",
-            )
-    return TypeError(
-        f"{argument} must be an array (of NumPy, PyTorch, JAX or another library of the array API standard), "
-        f"got {kind_of(value)}; make an array of it first",
-    )
+def namespace(*arrays: Array) -> Namespace:
+    """The functions of the library that the arrays (None aside) belong to."""
+    given = [array for array in arrays if array is not None]
+    one = library(given[0])
+    for array in given[1:]:
+        if library_of(array) != one.name:
+            raise TypeError(f"arrays must belong to one library, got {one.name} and {kind_of(array)}; convert one")
+    return one.xp

@@ -1,67 +1,90 @@
-"""What each library does faster in its own words. Speed only: with these tables emptied every value is the same.
+"""What each library does faster in its own words: one row a library. Speed only: without it no value is another."""
 
-A row of NATIVE takes a network that was validated and promoted, and returns y, or None for a case that it leaves to
-the generic path. A row of WHOLE takes the arguments as they came, for an x of exactly that type, and makes every
-check itself; it returns y, or None for all that the long way is for.
-"""
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-Row = Callable[..., Any]
-
-
-# A room that imports a library is imported at the first call that needs it, and stands in the table from then on.
-def _numpy(*network: Any) -> Any:
-    import numpy as np
-
-    from portable_ffn._native.numpy.network import network as row
-    from portable_ffn._native.numpy.small import whole
-
-    _enter("numpy", row, np.ndarray, whole)
-    return row(*network)
+from portable_ffn._arrays.arguments import Call
+from portable_ffn._arrays.typing import Array
 
 
-def _torch(*network: Any) -> Any:
-    import torch
+class Row(NamedTuple):
+    """What a library has of its own.
 
-    from portable_ffn._native.torch.network import network as row
-    from portable_ffn._native.torch.small import whole
+    Attributes
+    ----------
+    network : Call -> y, None for a case that is left to functions of the standard
+    small : the arguments of feed_forward as they came -> y, None for a call whose like was not checked before
+    gradient : a module with `forward` and `gradients`, each of which returns None for what it leaves to the standard
+    """
 
-    _enter("torch", row, torch.Tensor, whole)
-    return row(*network)
-
-
-def _jax(*network: Any) -> Any:
-    from portable_ffn._native.jax.network import network as row
-
-    _enter("jax", row)
-    return row(*network)
+    network: Callable[[Call], Array | None]
+    small: Callable[..., Array | None]
+    gradient: Any = None
 
 
-def _enter(name: str, row: Row, kind: type | None = None, whole: Row | None = None) -> None:
-    """Rows put into the tables, unless these were emptied while the rooms were imported."""
-    if name in NATIVE:
-        NATIVE[name] = row
-        if kind is not None and whole is not None:
-            WHOLE[kind] = whole
+# Loaded at the first call that needs them, by import statements: torch.compile follows these.
+def _numpy() -> Row:
+    from portable_ffn._native.numpy import gradient
+    from portable_ffn._native.numpy.network import network
+    from portable_ffn._native.numpy.small import small
+
+    return Row(network, small, gradient)
 
 
-NATIVE: dict[str, Row] = {"numpy": _numpy, "torch": _torch, "jax": _jax}
-# Filled as the rooms are imported.
-WHOLE: dict[type, Row] = {}
+def _torch() -> Row:
+    from portable_ffn._native.torch.network import network
+    from portable_ffn._native.torch.small import small
+
+    return Row(network, small)
+
+
+def _jax() -> Row:
+    from portable_ffn._native.jax.network import network, small
+
+    return Row(network, small)
+
+
+ROWS: Mapping[str, Callable[[], Row]] = {"numpy": _numpy, "torch": _torch, "jax": _jax}
+
+_loaded: dict[str, Row] = {}
+# The type of an array -> its library's small call, once one call has gone the long way.
+_small: dict[type, Callable[..., Array | None]] = {}
+# Not empty inside `without_native`.
+_off: list[None] = []
+
+
+def row(library: str) -> Row | None:
+    """The row of a library; None where it has none, or none is wanted."""
+    if _off or library not in ROWS:
+        return None
+    found = _loaded.get(library)
+    if found is None:
+        found = _loaded[library] = ROWS[library]()
+    return found
+
+
+def run(call: Call) -> Array | None:
+    """The network by the library's own row; None where functions of the standard are to compute it."""
+    found = row(call.library.name)
+    if found is None:
+        return None
+    kind = type(call.arrays[0])
+    if kind not in _small:
+        _small[kind] = found.small
+    return found.network(call)
+
+
+def small(kind: type) -> Callable[..., Array | None] | None:
+    """What answers a small call whose like was checked before, for an x of this type; None where nothing does."""
+    return None if _off else _small.get(kind)
 
 
 @contextmanager
 def without_native() -> Iterator[None]:
     """A context in which every library goes the generic way, for tests; it holds for all threads."""
-    tables: tuple[dict[Any, Row], ...] = (NATIVE, WHOLE)
-    kept = [dict(table) for table in tables]
-    for table in tables:
-        table.clear()
+    _off.append(None)
     try:
         yield
     finally:
-        for table, rows in zip(tables, kept, strict=True):
-            table.update(rows)
+        _off.pop()

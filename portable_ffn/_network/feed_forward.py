@@ -1,13 +1,11 @@
 """The network: y = act(x W1 + b1) W2 + b2, or, gated, y = (act(x W1 + b1) * (x V + c)) W2 + b2."""
 
-from portable_ffn._activations.named import Named
-from portable_ffn._activations.resolve import Combining, Custom, resolve
-from portable_ffn._arrays.arguments import explain_devices, one_library
-from portable_ffn._arrays.promotion import Library, astype, result_dtype
-from portable_ffn._arrays.shapes import NAMES, check_hidden_shapes
-from portable_ffn._arrays.typing import Activation, Array, Namespace
-from portable_ffn._arrays.validated import validated
-from portable_ffn._native.table import NATIVE, WHOLE
+from portable_ffn._activations.resolve import resolve
+from portable_ffn._arrays.arguments import Call, checked, explaining_devices
+from portable_ffn._arrays.shapes import HIDDEN, NAMES
+from portable_ffn._arrays.typing import Activation, Array
+from portable_ffn._native import table
+from portable_ffn._network import generic
 
 
 def feed_forward(
@@ -70,26 +68,24 @@ def feed_forward(
     array([[5. ],
            [8.5]])
     """
-    whole = WHOLE.get(type(x))
-    if whole is not None:
-        y = whole(x, W1, b1, W2, b2, V, c, activation)
+    small = table.small(type(x))
+    if small is not None:
+        y = small(x, W1, b1, W2, b2, V, c, activation)
         if y is not None:
             return y
     act = resolve(activation, V is not None)
-    arrays = (x, W1, b1, W2, b2, V, c)
-    one, name, dtype = validated(arrays)
-    native = NATIVE.get(one.name)
-    try:
-        y = None if native is None else native(arrays, act, name, dtype)
-        if y is None:
-            with one.quiet():
-                y = generic(one, arrays, act, name, dtype)
-        return y
-    except ValueError as error:
-        explained = explain_devices(NAMES, arrays)
-        if explained is None:
-            raise
-        raise explained from error
+    return network(checked(NAMES, (x, W1, b1, W2, b2, V, c), act))
+
+
+def network(call: Call) -> Array:
+    """The network of arguments that were checked: by the library's own row, else in functions of the standard."""
+    return explaining_devices(NAMES, call.arrays, _network, call)
+
+
+def _network(call: Call) -> Array:
+    """The same, whose errors are the library's own."""
+    y = table.run(call)
+    return generic.network(call) if y is None else y
 
 
 def hidden(
@@ -127,60 +123,5 @@ def hidden(
     ----------
     Geva et al. 2021, Transformer Feed-Forward Layers Are Key-Value Memories, equation 2: the memory coefficients.
     """
-    act = resolve(activation, V is not None)
-    names, arrays = ("x", "W1", "b1", "V", "c"), (x, W1, b1, V, c)
-    if W1 is None:
-        raise TypeError("W1 must be an array, got None; only biases and V may be None")
-    one = one_library(names, arrays)
-    check_hidden_shapes(*arrays)
-    name, dtype = result_dtype(one, names, arrays)
-    try:
-        with one.quiet():
-            computing = one.dtype(one.computing(name))
-            x, W1, b1, V, c = _cast(arrays, computing, one.xp)
-            return astype(_hidden(x, W1, b1, V, c, act, one.xp), dtype, one.xp)
-    except ValueError as error:
-        explained = explain_devices(names, arrays)
-        if explained is None:
-            raise
-        raise explained from error
-
-
-def generic(
-    one: Library,
-    arrays: tuple[Array | None, ...],
-    act: Named | Custom | Combining,
-    name: str,
-    dtype: object,
-) -> Array:
-    """The network in functions of the standard, for arrays that were validated."""
-    computing = dtype if one.computing(name) == name else one.dtype(one.computing(name))
-    x, W1, b1, W2, b2, V, c = _cast(arrays, computing, one.xp)
-    y = affine(_hidden(x, W1, b1, V, c, act, one.xp), W2, b2, one.xp)
-    return astype(y, dtype, one.xp)
-
-
-def _hidden(
-    x: Array,
-    W1: Array,
-    b1: Array,
-    V: Array,
-    c: Array,
-    act: Named | Custom | Combining,
-    xp: Namespace,
-) -> Array:
-    """Both branches and what combines them."""
-    g = affine(x, W1, b1, xp)
-    u = None if V is None else affine(x, V, c, xp)
-    return act.combine(g, u, xp)
-
-
-def affine(x: Array, W: Array, b: Array | None, xp: Namespace) -> Array:
-    """x W + b."""
-    y = xp.matmul(x, W)
-    return y if b is None else y + b
-
-
-def _cast(arrays: tuple[Array | None, ...], dtype: object, xp: Namespace) -> tuple[Array | None, ...]:
-    """The arrays in one dtype, None where None."""
-    return tuple(None if array is None else astype(array, dtype, xp) for array in arrays)
+    call = checked(HIDDEN, (x, W1, b1, V, c), resolve(activation, V is not None))
+    return explaining_devices(HIDDEN, call.arrays, generic.hidden, call)

@@ -1,33 +1,20 @@
 """The gradient of the network, written out: for libraries that have none of their own."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from portable_ffn._activations.resolve import resolve
-from portable_ffn._activations.slopes import Resolved, differentiable
-from portable_ffn._arrays.arguments import explain_devices, one_library
+from portable_ffn._activations.resolve import Hidden, resolve
+from portable_ffn._arrays.arguments import Call, checked, explaining_devices, one_library
 from portable_ffn._arrays.dtype import COMPUTABLE, dtype_name, is_real_floating, refuse_dtype
-from portable_ffn._arrays.library import not_an_array
-from portable_ffn._arrays.promotion import Library, astype, library, result_dtype
+from portable_ffn._arrays.errors import refusal
+from portable_ffn._arrays.kind import not_an_array
+from portable_ffn._arrays.promotion import astype
 from portable_ffn._arrays.shapes import NAMES, shape_of
-from portable_ffn._arrays.typing import Activation, Array, DType, Namespace
-from portable_ffn._arrays.validated import validated
-from portable_ffn._native.table import NATIVE
-from portable_ffn._network.feed_forward import feed_forward
-from portable_ffn._network.generic import whole
+from portable_ffn._arrays.typing import Activation, Array
+from portable_ffn._native import table
+from portable_ffn._network import generic
+from portable_ffn._network.feed_forward import network
 from portable_ffn._network.weights import Weights
-
-
-def _numpy() -> Any:
-    from portable_ffn._native.numpy import gradient as _gradient_numpy
-
-    return _gradient_numpy
-
-
-# A room a library that does it in bounded memory, and faster: its `forward` returns y and what `gradients` can use
-# again, each returns None for a case that it leaves to functions of the standard. Speed only, as in `_native`.
-ROOMS: Mapping[str, Callable[[], Any]] = {"numpy": _numpy}
 
 
 def feed_forward_vjp(
@@ -91,73 +78,65 @@ def feed_forward_vjp(
     >>> gradient.b1
     array([2., 3.])
     """
-    act = differentiable(resolve(activation, V is not None))
-    arrays = (x, W1, b1, W2, b2, V, c)
-    one, name, dtype = validated(arrays)
-    room = _room(one)
-    if room is not None:
-        with one.quiet():
-            found = room.forward(arrays, act, dtype, one.dtype(one.computing(name)))
+    act = resolve(activation, V is not None, differentiable=True)
+    call = checked(NAMES, (x, W1, b1, W2, b2, V, c), act)
+    row = table.row(call.library.name)
+    if row is not None and row.gradient is not None:
+        with call.library.quiet():
+            found = row.gradient.forward(call)
         if found is not None:
-            return found[0], Pullback(arrays, act, found[0].shape, found[1])
-    y = feed_forward(*arrays, activation=activation)
-    return y, Pullback(arrays, act, shape_of(y))
+            return found[0], Pullback(call, found[0].shape, found[1])
+    y = network(call)
+    return y, Pullback(call, shape_of(y))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# jax.jit and jax.checkpoint keep weak references to what they are given.
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Pullback:
     """From the gradient of y to those of x and the weights."""
 
-    arrays: tuple[Array, ...]
-    act: Resolved
+    call: Call
     shape: tuple[int | None, ...]
     kept: Any = None
+
+    def __reduce__(self) -> Any:
+        """Without the library's functions, which can't be pickled: they are found again."""
+        return _again, (self.call.arrays, self.call.act, self.shape, self.kept)
 
     def __call__(self, dy: Array) -> tuple[Array, Weights]:
         """The gradients of x and of the weights, given that of y."""
         self._check(dy)
-        one = library(self.arrays[0])
-        name, dtype = result_dtype(one, NAMES, self.arrays)
-        computing = one.dtype(one.computing(name))
-        room, found = _room(one), None
-        try:
-            with one.quiet():
-                if room is not None:
-                    found = room.gradients(self.arrays, self.act, computing, dy, self.kept)
-                if found is None:
-                    found = whole(one.xp, self.arrays, self.act, computing, dy)
-                dx, *rest = (_narrowed(d, a, dtype, one.xp) for d, a in zip(found, self.arrays, strict=True))
-        except ValueError as error:
-            explained = explain_devices((*NAMES, "dy"), (*self.arrays, dy))
-            if explained is None:
-                raise
-            raise explained from error
+        dx, *rest = explaining_devices((*NAMES, "dy"), (*self.call.arrays, dy), self._gradients, dy)
         return dx, Weights(*rest)
 
     def _check(self, dy: Array) -> None:
         """Raise unless dy can be the gradient of y."""
         if dy is None:
             raise not_an_array("dy", dy)
-        try:
-            one_library(("x", "dy"), (self.arrays[0], dy))
-        except (TypeError, ValueError) as error:
-            # The way out is another one: dy has no method `to` of ours.
-            raise type(error)(str(error).partition("; move the weights")[0] + "; convert dy") from None
+        one_library(("x", "dy"), (self.call.arrays[0], dy))
         if dtype_name(dy.dtype) not in COMPUTABLE:
             raise refuse_dtype("dy", dy.dtype)
         got, must = shape_of(dy), self.shape
         if len(got) != len(must) or any(None not in (m, n) and m != n for m, n in zip(got, must, strict=True)):
-            raise ValueError(f"dy must have the shape of y, {must}, got {got}; no gradient is broadcast")
+            raise refusal(ValueError, "dy", f"must have the shape of y, {must}, got {got}", "no gradient is broadcast")
+
+    def _gradients(self, dy: Array) -> list[Array | None]:
+        """All seven, each in its argument's dtype, in the result's where the argument is an integer."""
+        one, arrays, _, _, dtype = self.call
+        row, found = table.row(one.name), None
+        with one.quiet():
+            if row is not None and row.gradient is not None:
+                found = row.gradient.gradients(self.call, dy, self.kept)
+            if found is None:
+                found = generic.gradients(self.call, dy)
+            return [
+                None
+                if d is None or array is None
+                else astype(d, array.dtype if is_real_floating(array.dtype) else dtype, one.xp)
+                for d, array in zip(found, arrays, strict=True)
+            ]
 
 
-def _room(one: Library) -> Any:
-    """The library's own room, where its native ways are not switched off; else None."""
-    load = ROOMS.get(one.name)
-    return None if load is None or one.name not in NATIVE else load()
-
-
-def _narrowed(d: Array | None, array: Array | None, dtype: DType, xp: Namespace) -> Array | None:
-    """A gradient in its argument's dtype, in the result's where the argument is an integer."""
-    if d is None or array is None:
-        return None
-    return astype(d, array.dtype if is_real_floating(array.dtype) else dtype, xp)
+def _again(arrays: tuple[Array, ...], act: Hidden, shape: tuple[int | None, ...], kept: Any) -> Pullback:
+    """A pullback that was pickled."""
+    return Pullback(checked(NAMES, arrays, act), shape, kept)

@@ -4,7 +4,9 @@ import math
 from typing import Any
 
 from portable_ffn._arrays.dtype import REAL_FLOATING, dtype_name, is_real_floating
-from portable_ffn._arrays.promotion import library
+from portable_ffn._arrays.errors import refusal
+from portable_ffn._arrays.library import library
+from portable_ffn._arrays.number import whole
 from portable_ffn._arrays.typing import Array, DType
 from portable_ffn._network.weights import Weights
 
@@ -51,9 +53,9 @@ def init_weights(
         `like` that is no array.
     """
     d_model, d_ff = widths(d_model, d_ff, gated)
-    seed = _width("seed", seed)
+    seed = whole("seed", seed, 0)
     if dtype is not None and not is_real_floating(dtype):
-        raise TypeError(f"dtype must be one of {', '.join(REAL_FLOATING)}, got {dtype_name(dtype)}")
+        raise refusal(TypeError, "dtype", f"must be one of {', '.join(REAL_FLOATING)}, got {dtype_name(dtype)}")
     if like is not None and dtype is None:
         one = library(like, "like")
         dtype = None if is_real_floating(like.dtype) else one.default_float()
@@ -78,16 +80,7 @@ def init_weights(
 
 def widths(d_model: int, d_ff: int | None, gated: bool) -> tuple[int, int]:
     """Both widths as ints, d_ff by its rule where it is not given."""
-    d_model = _width("d_model", d_model)
+    d_model = whole("d_model", d_model, 0)
     if d_ff is None:
         return d_model, 64 * -(-8 * d_model // (3 * 64)) if gated else 4 * d_model
-    return d_model, _width("d_ff", d_ff)
-
-
-def _width(name: str, value: Any) -> int:
-    """A number of zero or more as an int."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
-    if value < 0:
-        raise ValueError(f"{name} must be zero or more, got {value}")
-    return int(value)
+    return d_model, whole("d_ff", d_ff, 0)

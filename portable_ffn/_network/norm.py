@@ -3,16 +3,16 @@
 import math
 from collections.abc import Callable
 
-from portable_ffn._arrays.arguments import explain_devices, one_library
+from portable_ffn._arrays.arguments import Call, checked, explaining_devices
 from portable_ffn._arrays.dtype import LOW_PRECISION
 from portable_ffn._arrays.number import as_float
-from portable_ffn._arrays.promotion import astype, result_dtype
-from portable_ffn._arrays.shapes import check_norm_shapes
+from portable_ffn._arrays.promotion import astype, cast
+from portable_ffn._arrays.shapes import LAYER_NORM, RMS_NORM
 from portable_ffn._arrays.typing import Array, Namespace
 
 
 def layer_norm(x: Array, gamma: Array | None, beta: Array | None = None, *, eps: float = 1e-5) -> Array:
-    """Gamma (x - mean) / sqrt(variance + eps) + beta over the last axis.
+    """gamma (x - mean) / sqrt(variance + eps) + beta over the last axis.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def layer_norm(x: Array, gamma: Array | None, beta: Array | None = None, *, eps:
         scaled = scaled if gamma is None else scaled * gamma
         return scaled if beta is None else scaled + beta
 
-    eps = _number("eps", eps, at_least=0.0)
-    return _norm(normalised, ("x", "gamma", "beta"), (x, gamma, beta))
+    eps = as_float("eps", eps, at_least=0.0)
+    return _norm(normalised, LAYER_NORM, (x, gamma, beta))
 
 
 def rms_norm(x: Array, gamma: Array | None, *, eps: float = 1e-6, offset: float = 0.0) -> Array:
@@ -78,34 +78,21 @@ def rms_norm(x: Array, gamma: Array | None, *, eps: float = 1e-6, offset: float 
         scaled = x / xp.sqrt(xp.mean(x * x, axis=-1, keepdims=True) + eps)
         return scaled if gamma is None else scaled * (gamma + offset)
 
-    eps, offset = _number("eps", eps, at_least=0.0), _number("offset", offset, at_least=-math.inf)
-    return _norm(normalised, ("x", "gamma"), (x, gamma))
+    eps, offset = as_float("eps", eps, at_least=0.0), as_float("offset", offset, at_least=-math.inf)
+    return _norm(normalised, RMS_NORM, (x, gamma))
 
 
 def _norm(normalised: Callable[..., Array], names: tuple[str, ...], arrays: tuple[Array | None, ...]) -> Array:
     """The checks and the dtype rule of the network round one formula."""
-    one = one_library(names, arrays)
-    check_norm_shapes(names, *arrays)
-    name, dtype = result_dtype(one, names, arrays)
+    return explaining_devices(names, arrays, _computed, normalised, checked(names, arrays))
+
+
+def _computed(normalised: Callable[..., Array], call: Call) -> Array:
+    """One formula, in float32 at least."""
+    one, arrays, _, name, dtype = call
     x: Array = arrays[0]
     if x.shape[-1] == 0:
         return astype(x, dtype, one.xp)  # no number to change, and NumPy warns of the mean of none
     computing = one.dtype("float32") if name in LOW_PRECISION else dtype
-    try:
-        with one.quiet():
-            wide = (None if array is None else astype(array, computing, one.xp) for array in arrays)
-            return astype(normalised(*wide, one.xp), dtype, one.xp)
-    except ValueError as error:
-        explained = explain_devices(names, arrays)
-        if explained is None:
-            raise
-        raise explained from error
-
-
-def _number(name: str, value: float, *, at_least: float) -> float:
-    """A finite Python float."""
-    number = as_float(name, value)
-    if not (math.isfinite(number) and number >= at_least):
-        must = "finite" if at_least == -math.inf else "finite and zero or more"
-        raise ValueError(f"{name} must be {must}, got {number}")
-    return number
+    with one.quiet():
+        return astype(normalised(*cast(arrays, computing, one.xp), one.xp), dtype, one.xp)

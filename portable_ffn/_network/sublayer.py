@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from portable_ffn._arrays.dtype import dtype_name, widest
-from portable_ffn._arrays.library import library_of, not_an_array
-from portable_ffn._arrays.promotion import astype, library
+from portable_ffn._arrays.errors import refusal
+from portable_ffn._arrays.kind import not_an_array
+from portable_ffn._arrays.library import library_of
+from portable_ffn._arrays.promotion import add
 from portable_ffn._arrays.shapes import shape_of
 from portable_ffn._arrays.typing import Activation, Array
 from portable_ffn._network.feed_forward import feed_forward
@@ -51,21 +52,22 @@ def sublayer(
     Vaswani et al. 2017, section 3.1, LayerNorm(x + Sublayer(x)); Xiong et al. 2020 for the order "pre".
     """
     if order not in ("post", "pre"):
-        raise ValueError(f'order must be "post" or "pre", got {order!r}')
+        raise refusal(ValueError, "order", f'must be "post" or "pre", got {order!r}')
     if not callable(norm):
-        raise TypeError(f"norm must be a callable on one array, got {type(norm).__name__}; pass a function of x")
+        raise refusal(
+            TypeError, "norm", f"must be a callable on one array, got {type(norm).__name__}", "pass a function of x"
+        )
     if hasattr(weights, "shape"):
-        raise TypeError("weights must be Weights, or a sequence of W1, b1, W2, b2 and, gated, V, c; got one array")
+        statement = "must be Weights, or a sequence of W1, b1, W2, b2 and, gated, V, c; got one array"
+        raise refusal(TypeError, "weights", statement)
     W1: Array = weights[0]
     W2: Array = weights[2]
     if getattr(W1, "ndim", 0) == 2 and getattr(W2, "ndim", 0) == 2 and W2.shape[1] != W1.shape[0]:
-        raise ValueError(
-            f"W2 must have d_model = {W1.shape[0]} columns for a residual connection, got {W2.shape[1]}; "
-            "call feed_forward for a projection",
-        )
+        statement = f"must have d_model = {W1.shape[0]} columns for a residual connection, got {W2.shape[1]}"
+        raise refusal(ValueError, "W2", statement, "call feed_forward for a projection")
     if order == "pre":
-        return _add(x, feed_forward(_normed(norm, x), *weights, activation=activation))
-    return _normed(norm, _add(x, feed_forward(x, *weights, activation=activation)))
+        return add(x, feed_forward(_normed(norm, x), *weights, activation=activation))
+    return _normed(norm, add(x, feed_forward(x, *weights, activation=activation)))
 
 
 def _normed(norm: Callable[[Array], Array], x: Array) -> Array:
@@ -77,14 +79,5 @@ def _normed(norm: Callable[[Array], Array], x: Array) -> Array:
     # None is a length that a lazy array doesn't know yet.
     known = [n if None in (n, m) else m for n, m in zip(before, after, strict=False)]
     if len(before) != len(after) or known != list(before):
-        raise ValueError(f"norm must return the shape of its argument, {before}, got {after}")
+        raise refusal(ValueError, "norm", f"must return the shape of its argument, {before}, got {after}")
     return y
-
-
-def _add(x: Array, y: Array) -> Array:
-    """x + y by the dtype rule of the network."""
-    one = library(x)
-    name = widest((dtype_name(x.dtype), dtype_name(y.dtype)))
-    dtype = y.dtype if dtype_name(y.dtype) == name else one.dtype(str(name))
-    with one.quiet():
-        return astype(x, dtype, one.xp) + astype(y, dtype, one.xp)

@@ -78,6 +78,9 @@ class Weights(NamedTuple):
         return Weights(*(None if array is None else move(array, like, dtype, device) for array in self))
 
 
+Weights.__module__ = "portable_ffn"  # where it is public: pickles say so
+
+
 def _size(shape: Any) -> int:
     """How many elements an array of that shape has."""
     size = 1

@@ -2,54 +2,20 @@
 
 from typing import Any
 
-from portable_ffn._arrays.dtype import REAL_FLOATING, dtype_name
-
-
-def not_held(library: str, name: str) -> TypeError:
-    """The error for a dtype that a library has not, or not as it is configured."""
-    x64 = " or set jax_enable_x64" if library == "jax" and name.endswith("64") else ""
-    return TypeError(
-        f"dtype must be one that {library} holds as configured, got {name}; "
-        f"ask for another of {', '.join(other for other in REAL_FLOATING if other != name)}{x64}",
-    )
-
-
-def own_dtype(namespace: Any, library: str, name: str) -> Any:
-    """A library's own object for a dtype's name."""
-    found = getattr(namespace, name, None)
-    if found is None:
-        raise not_held(library, name)
-    return found
-
-
-def ml_dtypes() -> Any:
-    """The package that gives NumPy its bfloat16."""
-    try:
-        import ml_dtypes
-    except ImportError:
-        raise TypeError("dtype must be one that numpy holds, got bfloat16; pip install ml_dtypes for it") from None
-    return ml_dtypes
+from portable_ffn._arrays.dtype import dtype_name, not_held, numpy_dtype, own_dtype
+from portable_ffn._arrays.errors import refusal
 
 
 def _no_device(library: str, device: Any) -> ValueError:
     """The error for a device that a library doesn't know or has none of."""
-    return ValueError(f"device must be one that {library} has here, such as cpu, got {device!r}")
+    return refusal(ValueError, "device", f"must be one that {library} has here, such as cpu, got {device!r}")
 
 
 def _only_cpu(library: str, device: Any) -> None:
     """Raise ValueError for a device, where all arrays of the library lie in one memory."""
     if device not in (None, "cpu"):
-        raise ValueError(f'device must be None or "cpu", the one place for arrays of {library}, got {device!r}')
-
-
-def numpy_dtype(name: str) -> Any:
-    """NumPy's dtype of that name; bfloat16 is ml_dtypes'."""
-    import numpy as np
-
-    try:
-        return np.dtype(name)
-    except TypeError:
-        return np.dtype(own_dtype(ml_dtypes(), "numpy", name))
+        statement = f'must be None or "cpu", the one place for arrays of {library}, got {device!r}'
+        raise refusal(ValueError, "device", statement)
 
 
 def cast_numpy(array: Any, name: str, device: Any) -> Any:

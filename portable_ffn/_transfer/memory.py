@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from portable_ffn._arrays.dtype import dtype_name
-from portable_ffn._transfer.cast import check_jax_holds, numpy_dtype, own_dtype
+from portable_ffn._arrays.dtype import dtype_name, numpy_dtype, own_dtype
+from portable_ffn._transfer.cast import check_jax_holds
 
 
 def seen_by_numpy(array: Any) -> Any:

@@ -8,10 +8,11 @@ no read-only arrays.
 
 from typing import Any
 
-from portable_ffn._arrays.dtype import dtype_name, is_real_floating
-from portable_ffn._arrays.library import library_of, not_an_array
+from portable_ffn._arrays.dtype import dtype_name, is_real_floating, not_held
+from portable_ffn._arrays.kind import not_an_array
+from portable_ffn._arrays.library import library_of
 from portable_ffn._arrays.typing import Array, DType
-from portable_ffn._transfer.cast import cast_numpy, not_held
+from portable_ffn._transfer.cast import cast_numpy
 from portable_ffn._transfer.table import STANDARD, TABLE, Row
 
 

@@ -1,6 +1,6 @@
 """Keras, where it is installed and started on a backend that holds arrays of the standard."""
 
-from portable_ffn.adapters._missing import missing
+from portable_ffn.adapters._module import missing
 
 BACKENDS = ("torch", "jax", "numpy")
 CURE = f"set KERAS_BACKEND to one of {', '.join(BACKENDS)} before Keras is imported"

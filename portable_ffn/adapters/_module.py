@@ -1,12 +1,12 @@
 """What the modules of all frameworks have in common: which parameters, what is checked, and the one way forward."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 from portable_ffn._activations.resolve import resolve
+from portable_ffn._arrays import shapes as arrays
+from portable_ffn._arrays.errors import refusal
 from portable_ffn._arrays.number import as_float
-from portable_ffn._arrays.shapes import check_shapes
 from portable_ffn._arrays.typing import Activation, Array
 from portable_ffn._network.feed_forward import feed_forward, hidden
 from portable_ffn._network.init import widths
@@ -34,11 +34,12 @@ def check_weights(weights: Weights) -> None:
     """Raise TypeError for what is no Weights, ValueError unless the shapes are those of a network."""
     if isinstance(getattr(weights, "weights", None), Weights):
         kind = type(weights).__name__
-        raise TypeError(f"weights must be Weights, got {kind}; pass its .weights, and its activation as activation=")
+        advice = "pass its .weights, and its activation as activation="
+        raise refusal(TypeError, "weights", f"must be Weights, got {kind}", advice)
     if not hasattr(weights, "W1"):
-        raise TypeError(f"weights must be Weights, got {type(weights).__name__}; make one by Weights(W1, b1, W2, b2)")
-    x = SimpleNamespace(shape=tuple(weights.W1.shape)[:1])
-    check_shapes(x, *weights)
+        advice = "make one by Weights(W1, b1, W2, b2)"
+        raise refusal(TypeError, "weights", f"must be Weights, got {type(weights).__name__}", advice)
+    arrays.check_weights(*weights)
 
 
 def check_settings(activation: Activation, gated: bool, dropout: float) -> float:
@@ -46,7 +47,8 @@ def check_settings(activation: Activation, gated: bool, dropout: float) -> float
     resolve(activation, gated)
     rate = as_float("dropout", dropout)
     if not 0 <= rate < 1:
-        raise ValueError(f"dropout must be the share of the hidden layer to drop, 0 <= dropout < 1, got {dropout}")
+        statement = f"must be the share of the hidden layer to drop, 0 <= dropout < 1, got {dropout}"
+        raise refusal(ValueError, "dropout", statement)
     return rate
 
 
@@ -59,3 +61,11 @@ def forward(x: Array, weights: Weights, activation: Activation, drop: Callable[[
         return feed_forward(x, *weights, activation=activation)
     h = hidden(x, weights.W1, weights.b1, weights.V, weights.c, activation=activation)
     return hidden(drop(h), weights.W2, weights.b2, activation="identity")
+
+
+def missing(framework: str, extra: str) -> ImportError:
+    """The error that names the framework, and the extra that installs it."""
+    return ImportError(
+        f"portable_ffn.adapters.{extra} needs {framework}, which is not installed; "
+        f'install it by pip install "portable-ffn[{extra}]"',
+    )

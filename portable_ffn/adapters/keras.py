@@ -3,12 +3,16 @@
 import sys
 from typing import Any
 
+from portable_ffn._activations.named import Named
+from portable_ffn._activations.serial import from_dict, to_dict
 from portable_ffn._arrays.dtype import dtype_name, widest
 from portable_ffn._arrays.typing import Activation, DType
 from portable_ffn._network.weights import Weights
 from portable_ffn.adapters._keras import keras
-from portable_ffn.adapters._keras_activation import deserialize, serialize
 from portable_ffn.adapters._module import check_settings, check_weights, forward, shapes
+
+# Under this key a configuration has the kind of an activation of ours that is made of numbers, beside these.
+KIND = "portable_ffn"
 
 
 @keras.saving.register_keras_serializable(package="portable_ffn")
@@ -156,7 +160,7 @@ class FeedForward(keras.layers.Layer):  # type: ignore[misc]
             **super().get_config(),
             "d_model": self._shapes.W1[0],
             "d_ff": self._shapes.W1[1],
-            "activation": serialize(self.activation),
+            "activation": _serialize(self.activation),
             "gated": self._gated,
             "bias": self._bias,
             "dropout": self.dropout,
@@ -166,7 +170,7 @@ class FeedForward(keras.layers.Layer):  # type: ignore[misc]
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "FeedForward":
         """The layer with the settings that `get_config` gave."""
-        return cls(**{**config, "activation": deserialize(config["activation"])})
+        return cls(**{**config, "activation": _deserialize(config["activation"])})
 
     def get_build_config(self) -> dict[str, Any]:
         """The shapes, which `from_weights` may have made others than the settings say: a projection, fewer biases."""
@@ -176,3 +180,24 @@ class FeedForward(keras.layers.Layer):  # type: ignore[misc]
         """Create variables of these shapes."""
         self._shapes = Weights(*(None if shape is None else tuple(shape) for shape in config["shapes"]))
         self.build()
+
+
+def _serialize(activation: Activation) -> Any:
+    """An activation as a configuration holds it: its name, its numbers, or what Keras makes of anything else."""
+    if isinstance(activation, str):
+        return activation
+    if isinstance(activation, Named):
+        return activation.name
+    for kind, numbers in (to_dict(activation) or {}).items():
+        return {KIND: kind, **numbers}
+    return keras.saving.serialize_keras_object(activation)
+
+
+def _deserialize(config: Any) -> Activation:
+    """The activation that `_serialize` was given."""
+    if isinstance(config, str):
+        return config
+    if KIND in config:
+        return from_dict({config[KIND]: {name: value for name, value in config.items() if name != KIND}})
+    foreign: Activation = keras.saving.deserialize_keras_object(config)
+    return foreign

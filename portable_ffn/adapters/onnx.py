@@ -1,18 +1,20 @@
 """The network as an ONNX model, of basic operators that every runtime has."""
 
-from types import SimpleNamespace
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from portable_ffn import __version__
 from portable_ffn._activations.named import Named
-from portable_ffn._activations.resolve import Combining, Custom, resolve
-from portable_ffn._arrays.arguments import one_library
+from portable_ffn._activations.resolve import Hidden, resolve
+from portable_ffn._arrays.arguments import Call, checked
 from portable_ffn._arrays.dtype import REAL_FLOATING, dtype_name
-from portable_ffn._arrays.promotion import Library, result_dtype
-from portable_ffn._arrays.shapes import NAMES, check_shapes
+from portable_ffn._arrays.errors import refusal
+from portable_ffn._arrays.library import Library
+from portable_ffn._arrays.shapes import WEIGHTS
 from portable_ffn._arrays.typing import Activation, Array, DType, Namespace
-from portable_ffn._network.feed_forward import generic
+from portable_ffn._network import generic
 from portable_ffn._network.weights import Weights
-from portable_ffn.adapters._missing import missing
+from portable_ffn.adapters._module import missing
 
 try:
     import onnx
@@ -21,11 +23,33 @@ except ImportError as error:
     raise missing("ONNX", "onnx") from error
 
 from portable_ffn.adapters._onnx_graph import FLOATING, Graph, Symbol
-from portable_ffn.adapters._onnx_operators import OPERATORS
 
 # The first with Gelu, and the first IR version that goes with it: onnxruntime reads them since 1.17.
 OPSET = 20
 IR_VERSION = 9
+
+
+def _one(op: str, h: Symbol, graph: Graph, **attributes: str) -> Symbol:
+    """One operator."""
+    return graph.elementwise(op, h, **attributes)
+
+
+def _scaled_silu(alpha: float, h: Symbol, graph: Graph) -> Symbol:
+    """h s(alpha h), the pattern that runtimes look for."""
+    return h * graph.elementwise("Sigmoid", h if alpha == 1 else h * alpha)
+
+
+EVERY = ("float64", "float32")
+# Activations for which ONNX has operators of exactly their meaning; each other one is its formula, node by node.
+# name -> the dtypes for which onnxruntime has the operator on a CPU, and how it is written.
+OPERATORS: Mapping[str, tuple[tuple[str, ...], Callable[[Symbol, Graph], Symbol]]] = {
+    "relu": (EVERY, partial(_one, "Relu")),
+    "gelu": (("float32",), partial(_one, "Gelu", approximate="none")),
+    "gelu_tanh": (("float32",), partial(_one, "Gelu", approximate="tanh")),
+    "quick_gelu": (EVERY, partial(_scaled_silu, 1.702)),
+    "silu": (EVERY, partial(_scaled_silu, 1.0)),
+    "sigmoid": (EVERY, partial(_one, "Sigmoid")),
+}
 
 
 class _OnnxLibrary(Library):
@@ -92,9 +116,10 @@ def to_onnx(
     ['MatMul', 'Add', 'Gelu', 'MatMul', 'Add']
     """
     if isinstance(ndim, bool) or not isinstance(ndim, int):
-        raise TypeError(f"ndim must be an integer, the number of axes of x, got {type(ndim).__name__}")
+        statement = f"must be an integer, the number of axes of x, got {type(ndim).__name__}"
+        raise refusal(TypeError, "ndim", statement)
     if ndim < 1:
-        raise ValueError(f"ndim must be 1 or more, since x has shape (..., d_model), got {ndim}")
+        raise refusal(ValueError, "ndim", f"must be 1 or more, since x has shape (..., d_model), got {ndim}")
     weights = Weights(*weights)
     act = _operators(resolve(activation, weights.gated))
     name = _checked(weights, dtype)
@@ -102,8 +127,8 @@ def to_onnx(
     graph = Graph()
     x = Symbol(graph, "x", name, (*(None for _ in leading), weights.d_model))
     held = _numpy(weights, name)
-    arrays = (x, *(None if a is None else graph.initializer(n, a, name) for n, a in zip(NAMES[1:], held, strict=True)))
-    generic(_OnnxLibrary("onnx", graph), arrays, act, name, name)
+    arrays = (x, *(None if a is None else graph.initializer(n, a, name) for n, a in zip(WEIGHTS, held, strict=True)))
+    generic.network(Call(_OnnxLibrary("onnx", graph), arrays, act, name, name))
     graph.nodes[-1].output[0] = "y"
     made = helper.make_graph(
         graph.nodes,
@@ -123,15 +148,11 @@ def to_onnx(
 
 def _checked(weights: Weights, dtype: DType | None) -> str:
     """The name of the model's dtype, for weights that fit together."""
-    for argument, array in (("W1", weights.W1), ("W2", weights.W2)):
-        if array is None:
-            raise TypeError(f"{argument} must be an array, got None; only biases and V may be None")
-    one = one_library(NAMES[1:], weights)
-    check_shapes(SimpleNamespace(shape=weights.W1.shape[:1] or (0,)), *weights)
-    own, _ = result_dtype(one, NAMES[1:], weights)
+    own = checked(WEIGHTS, weights).name
     name = own if dtype is None else dtype_name(dtype)
     if name not in REAL_FLOATING:
-        raise TypeError(f"dtype must be one of {', '.join(REAL_FLOATING)}, got {name}; name one of these")
+        statement = f"must be one of {', '.join(REAL_FLOATING)}, got {name}"
+        raise refusal(TypeError, "dtype", statement, "name one of these")
     return name
 
 
@@ -149,7 +170,7 @@ def _leading(count: int) -> list[str]:
     return [*(f"batch_{k}" for k in range(count - 1)), "tokens"]
 
 
-def _operators(act: Named | Custom | Combining) -> Named | Custom | Combining:
+def _operators(act: Hidden) -> Hidden:
     """An activation of the table as ONNX's operator, for the dtypes that runtimes have it for."""
     if not isinstance(act, Named) or act.name not in OPERATORS:
         return act

@@ -5,8 +5,7 @@ from typing import Any
 
 from portable_ffn._arrays.typing import Activation, DType
 from portable_ffn._network.weights import Weights
-from portable_ffn.adapters._missing import missing
-from portable_ffn.adapters._module import LAYERS, check_settings, check_weights, forward, shapes
+from portable_ffn.adapters._module import LAYERS, check_settings, check_weights, forward, missing, shapes
 
 try:
     import torch

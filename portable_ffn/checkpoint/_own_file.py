@@ -3,13 +3,11 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, Final
 
-from portable_ffn import ACTIVATIONS, ClippedGate, Weights
-from portable_ffn._activations.gates_more import SoftcapGate, TopKGate
-from portable_ffn._activations.learned import XIELU, PReLU, TanhGELU
-from portable_ffn._arrays.library import kind_of
+from portable_ffn import ACTIVATIONS, Weights
+from portable_ffn._activations.serial import from_dict, to_dict
+from portable_ffn._arrays.kind import kind_of
 from portable_ffn.checkpoint._config.spellings import fact
 from portable_ffn.checkpoint._errors import CheckpointError, Undecided
 from portable_ffn.checkpoint._facts.activation import ActivationChoice
@@ -21,10 +19,6 @@ from portable_ffn.checkpoint._tensors.store import Store
 _MARK: Final = "portable_ffn"
 _VERSION: Final = "1"
 _STAGES: Final = ("before", "middle", "after")
-# The activations that have numbers of their own, by the name under which a file keeps them.
-_KINDS: Final[dict[str, type[Any]]] = {
-    kind.__name__: kind for kind in (ClippedGate, SoftcapGate, TopKGate, PReLU, XIELU, TanhGELU)
-}
 
 
 def save(path: str | os.PathLike[str], obj: Any, *, activation: Any = None) -> None:
@@ -83,9 +77,9 @@ def _text(activation: Any) -> str:
     name = getattr(activation, "name", None)
     if isinstance(name, str) and ACTIVATIONS.get(name) is activation:
         return name
-    kind = type(activation).__name__
-    if _KINDS.get(kind) is type(activation):
-        return json.dumps({kind: asdict(activation)})
+    own = to_dict(activation)
+    if own is not None:
+        return json.dumps(own)
     raise TypeError(
         f"activation must be a name or an object of this library's to be kept in a file, got {kind_of(activation)}; "
         "pass activation= with the name that it comes nearest to, or keep the function in your code"
@@ -140,8 +134,7 @@ def _parse(store: Store, text: str) -> Any:
             raise CheckpointError(f"{store.path}: keeps the activation {text[:100]!r}, which is none that is known")
         return text
     try:
-        ((name, numbers),) = json.loads(text).items()
-        return _KINDS[name](**{key: tuple(v) if isinstance(v, list) else v for key, v in numbers.items()})
+        return from_dict(json.loads(text))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{store.path}: keeps an activation that is damaged: {text[:100]!r}") from error
 

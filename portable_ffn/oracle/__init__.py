@@ -14,8 +14,8 @@ import numpy as np
 
 from portable_ffn.oracle._bound import LAMBDA, affine
 from portable_ffn.oracle._formulas import ACTIVATIONS, DERIVATIVES
+from portable_ffn.oracle._gate import layer
 from portable_ffn.oracle._gradient import gradients, narrowed
-from portable_ffn.oracle._network import layer
 from portable_ffn.oracle._numbers import Array, unit_roundoff
 from portable_ffn.oracle._operands import operands
 

@@ -1,4 +1,4 @@
-"""From `activation=` to what is done with the branches: names, clipped gates, gate objects and callables."""
+"""From `activation=` to the hidden layer: names, clipped gates, gate objects and callables."""
 
 import difflib
 import itertools
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from portable_ffn.oracle._bound import Computed, Elementwise, activated, roundoff, settle, times
+from portable_ffn.oracle._bound import Computed, Elementwise, activated, affine, roundoff, settle, times
 from portable_ffn.oracle._formulas import FORMULAS, Formula, Scalar
 from portable_ffn.oracle._numbers import Array, Floating
 from portable_ffn.oracle._scalars import clamp, scaled_silu, scaled_silu_slope, within
@@ -118,3 +118,11 @@ def combined(activation: Any, g: Computed, u: Computed | None, dtype: Floating) 
     act, linear = both
     a = activated(act, g, dtype)
     return a if u is None or linear is None else times(a, activated(linear, u, dtype), dtype)
+
+
+def layer(given: dict[str, Computed], activation: Any, dtype: Floating) -> Computed:
+    """act(x W1 + b1), or act(x W1 + b1) combined with x V + c."""
+    x = given["x"]
+    g = affine(x, given["W1"], given.get("b1"), dtype)
+    u = affine(x, given["V"], given.get("c"), dtype) if "V" in given else None
+    return combined(activation, g, u, dtype)

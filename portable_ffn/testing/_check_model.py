@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from portable_ffn import Weights, feed_forward, hidden, oracle
+from portable_ffn._activations.named import activation_name
 from portable_ffn._arrays.dtype import REAL_FLOATING, dtype_name
+from portable_ffn._arrays.number import whole
 from portable_ffn._arrays.typing import DType
 from portable_ffn.testing._backends.arrays import Float64, held, take
 from portable_ffn.testing._backends.gaps import narrowed
@@ -17,11 +19,9 @@ from portable_ffn.testing._backends.table import Backend
 from portable_ffn.testing._inputs.layers import Given, random_inputs
 from portable_ffn.testing._measure.compare import compare, shares
 from portable_ffn.testing._models.unequal import equal
-from portable_ffn.testing._plan import activation_name
 from portable_ffn.testing._report.report import Report
 from portable_ffn.testing._report.rows import Row
 from portable_ffn.testing._report.text import said
-from portable_ffn.testing._whole import whole
 
 # One row a library: its other ways of running are what the matrix is for.
 LIBRARIES = ("numpy", "torch", "torch:cuda", "jax", "jax:gpu", "array-api-strict", "dask", "ndonnx", "mlx", "cupy")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from portable_ffn._arrays.dtype import dtype_name
+from portable_ffn._arrays.number import whole
 from portable_ffn._arrays.typing import DType
 from portable_ffn.testing._backends.table import Function, backend
 from portable_ffn.testing._inputs.layers import Given
@@ -12,7 +13,6 @@ from portable_ffn.testing._models.comparison import Comparison
 from portable_ffn.testing._models.layer import Layer
 from portable_ffn.testing._models.one_layer import OneLayer
 from portable_ffn.testing._models.pairs import Pairs, numbered, pair
-from portable_ffn.testing._whole import whole
 
 Model = str | os.PathLike[str] | Function
 

@@ -7,7 +7,9 @@ from typing import Any, Literal
 import numpy as np
 
 from portable_ffn import oracle
+from portable_ffn._activations.named import activation_name
 from portable_ffn._arrays.dtype import dtype_name
+from portable_ffn._arrays.number import whole
 from portable_ffn._arrays.typing import Activation
 from portable_ffn.testing._backends.arrays import Float64
 from portable_ffn.testing._backends.gaps import gap, narrowed
@@ -22,7 +24,6 @@ from portable_ffn.testing._measure.compare import Agreement, compare
 from portable_ffn.testing._measure.example import smallest
 from portable_ffn.testing._report.rows import Row
 from portable_ffn.testing._report.text import said
-from portable_ffn.testing._whole import whole
 
 
 class Plan:
@@ -164,12 +165,3 @@ class Plan:
         )
         causes = explain(failure, known)
         return causes, "" if causes else tried(failure, known)
-
-
-def activation_name(activation: Activation) -> str:
-    """An activation in a word: its name, a gate's repr, a function's own name."""
-    if isinstance(activation, str):
-        return activation
-    if hasattr(activation, "gate"):
-        return repr(activation)
-    return str(getattr(activation, "name", None) or getattr(activation, "__name__", None) or type(activation).__name__)

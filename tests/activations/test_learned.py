@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from portable_ffn import feed_forward
-from portable_ffn._activations.gates_more import SoftcapGate, TopKGate
+from portable_ffn._activations.gates import SoftcapGate, TopKGate
 from portable_ffn._activations.learned import XIELU, PReLU, TanhGELU
 
 X = np.linspace(-6, 6, 241)

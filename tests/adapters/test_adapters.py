@@ -199,7 +199,7 @@ def test_the_parameters(adapter):
         ({"dropout": 1.0}, ValueError, "dropout must be the share of the hidden layer to drop, .* got 1.0"),
         ({"dropout": float("nan")}, ValueError, "0 <= dropout < 1, got nan"),
         ({"d_ff": -1}, ValueError, "d_ff must be zero or more, got -1"),
-        ({"d_ff": 2.5}, TypeError, "d_ff must be an integer, got float"),
+        ({"d_ff": 2.5}, TypeError, r"d_ff must be an integer, got 2\.5"),
     ],
 )
 def test_settings_that_cannot_be(adapter, settings, error, match):

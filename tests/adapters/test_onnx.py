@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from portable_ffn import ACTIVATIONS, ClippedGate, Weights, feed_forward, init_weights, oracle
-from portable_ffn._activations.gates_more import SoftcapGate, TopKGate
+from portable_ffn._activations.gates import SoftcapGate, TopKGate
 from portable_ffn._activations.learned import XIELU, PReLU, TanhGELU
 from portable_ffn.testing import assert_agrees
 from tests.oracle.cases import network, numpy_dtype

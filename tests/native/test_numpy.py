@@ -69,11 +69,11 @@ def test_numpys_warnings_are_kept_and_its_state_is_left(rows):
 
 
 def test_a_network_in_the_midst_of_another_of_the_same_thread():
-    from portable_ffn._native.numpy import quiet as _native_numpy_quiet
+    from portable_ffn._native.numpy import workspace
 
     arrays = network("float32", rows=3)
     expected = feed_forward(*arrays)
-    inside = _native_numpy_quiet._local.quiet.run(feed_forward, *arrays)
+    inside = workspace._local.quiet.run(feed_forward, *arrays)
     np.testing.assert_array_equal(inside, expected)
 
 
@@ -92,8 +92,8 @@ def test_memory_of_a_long_batch_on_numpy(gated):
 
 def test_bfloat16_by_its_bits():
     ml_dtypes = pytest.importorskip("ml_dtypes")
-    from portable_ffn._native.numpy.network import _widen
+    from portable_ffn._native.numpy.workspace import widen
 
     every = np.arange(2**16, dtype=np.uint16).view(ml_dtypes.bfloat16)
-    np.testing.assert_array_equal(_widen(every, np.dtype("float32")), every.astype("float32"))
-    np.testing.assert_array_equal(_widen(every[::3], np.dtype("float32")), every[::3].astype("float32"))
+    np.testing.assert_array_equal(widen(every, np.dtype("float32")), every.astype("float32"))
+    np.testing.assert_array_equal(widen(every[::3], np.dtype("float32")), every[::3].astype("float32"))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from portable_ffn import ClippedGate, Weights, feed_forward, oracle
-from portable_ffn._native.table import WHOLE, without_native
+from portable_ffn._native import table
+from portable_ffn._native.table import without_native
 from tests.conftest import demand
 
 LIBRARIES = ("numpy", "torch", "jax")
@@ -47,7 +48,7 @@ def warmed(library):
 @contextlib.contextmanager
 def counting(kind, monkeypatch):
     """How often the short way answered."""
-    row, answers = WHOLE[kind], []
+    row, answers = table._small[kind], []
 
     def counted(*arguments):
         y = row(*arguments)
@@ -56,7 +57,7 @@ def counting(kind, monkeypatch):
         return y
 
     with monkeypatch.context() as patched:
-        patched.setitem(WHOLE, kind, counted)
+        patched.setitem(table._small, kind, counted)
         yield answers
 
 
@@ -198,30 +199,35 @@ def test_memmaps_give_plain_arrays(rows, tmp_path):
     np.testing.assert_array_equal(y, feed_forward(**plain))
 
 
-def test_a_first_call_in_another_thread_does_not_fill_emptied_tables():
+def test_without_native_no_row_answers():
+    case = network("numpy")
+    feed_forward(**case)
+    kind = np.ndarray
+    assert table.row("numpy") is not None
+    assert table.small(kind) is not None
+    with without_native():
+        assert table.row("numpy") is table.small(kind) is None
+        with without_native():
+            assert table.row("numpy") is table.small(kind) is None
+        assert table.row("numpy") is table.small(kind) is None
+    assert table.row("numpy") is not None
+    assert table.small(kind) is not None
+
+
+def test_without_native_holds_for_a_first_call_in_another_thread():
     code = """
-import builtins, threading
+import threading
 import numpy as np
 from portable_ffn import feed_forward
-from portable_ffn._native.table import NATIVE, WHOLE, without_native
-importing, go = threading.Event(), threading.Event()
-real = builtins.__import__
-def slow(name, *rest):
-    if name == "portable_ffn._native.numpy.network":
-        importing.set()
-        go.wait(10)
-    return real(name, *rest)
-builtins.__import__ = slow
+from portable_ffn._native import table
 one = np.ones((1, 1))
-thread = threading.Thread(target=feed_forward, args=(one, one, None, one, None))
-thread.start()
-assert importing.wait(10)
-with without_native():
-    go.set()
+with table.without_native():
+    thread = threading.Thread(target=feed_forward, args=(one, one, None, one, None))
+    thread.start()
     thread.join()
-    assert not NATIVE and not WHOLE, (NATIVE, WHOLE)
+    assert not table._loaded and not table._small
 feed_forward(one, one, None, one, None)
-assert NATIVE.keys() == {"numpy", "torch", "jax"} and np.ndarray in WHOLE
+assert table._loaded.keys() == {"numpy"} and np.ndarray in table._small
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -8,21 +8,7 @@ import pytest
 
 from portable_ffn import ACTIVATIONS, feed_forward
 from portable_ffn._native.blocks import FEWEST, HIDDEN_BYTES, MOST, block_rows, blocks
-from portable_ffn._native.table import NATIVE, WHOLE, without_native
-from tests.native.networks import network
-
-
-@pytest.mark.parametrize("table", [NATIVE, WHOLE])
-def test_without_native(table):
-    feed_forward(*network("float32", rows=1))
-    rows = dict(table)
-    assert rows
-    with without_native():
-        assert not table
-        with without_native():
-            assert not table
-        assert not table
-    assert dict(table) == rows
+from portable_ffn._native.table import without_native
 
 
 def test_blocks():

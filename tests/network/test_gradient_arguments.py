@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from portable_ffn import feed_forward_vjp, init_weights
-from portable_ffn._activations.gates_more import SoftcapGate, TopKGate
+from portable_ffn._activations.gates import SoftcapGate, TopKGate
 from portable_ffn._activations.learned import XIELU, PReLU, TanhGELU
 from portable_ffn.testing import BACKENDS
 from tests.network.gradients import case, check

@@ -10,6 +10,7 @@ import pytest
 
 from portable_ffn import feed_forward, feed_forward_vjp, oracle
 from portable_ffn._activations.learned import PReLU
+from portable_ffn._native import blocks as _blocks
 from portable_ffn._native.numpy import gradient as _gradient_numpy
 from portable_ffn.testing import BACKENDS
 from tests.network.gradients import GPT_OSS, agrees, case, check
@@ -67,7 +68,7 @@ def test_arguments_are_not_written_to():
 def test_numpy_in_several_blocks(activation, gated, monkeypatch):
     """The same within the bound in blocks of rows, tiles of rows and slices of a weight's gradient."""
     monkeypatch.setattr(_gradient_numpy, "HELD", 0)
-    monkeypatch.setattr(_gradient_numpy, "FEWEST", 7)
+    monkeypatch.setattr(_blocks, "FEWEST", 7)
     monkeypatch.setattr(_gradient_numpy, "TILE", 200)
     monkeypatch.setattr(_gradient_numpy, "PRODUCT", 100)
     for dtype in ("float64", "float32", "float16"):

@@ -29,10 +29,10 @@ def test_sizes_are_those_that_were_asked_for():
     [
         ({"d_model": 0}, ValueError, "d_model must be 1 or more, got 0"),
         ({"d_model": -3}, ValueError, "d_model must be 1 or more, got -3"),
-        ({"d_ff": -1}, ValueError, "d_ff must be 0 or more, got -1"),
+        ({"d_ff": -1}, ValueError, "d_ff must be zero or more, got -1"),
         ({"d_ff": 2.5}, TypeError, r"d_ff must be an integer, got 2\.5"),
         ({"d_model": True}, TypeError, "d_model must be an integer, got True"),
-        ({"seed": -1}, ValueError, "seed must be 0 or more, got -1"),
+        ({"seed": -1}, ValueError, "seed must be zero or more, got -1"),
         ({"seed": "1"}, TypeError, "seed must be an integer, got '1'"),
     ],
 )

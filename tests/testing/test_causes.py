@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from portable_ffn import ACTIVATIONS, ClippedGate, feed_forward, hidden, layer_norm, rms_norm
-from portable_ffn._arrays.promotion import namespace
+from portable_ffn._arrays.library import namespace
 from portable_ffn.testing import BACKENDS, check
 from portable_ffn.testing._check import Plan
 from portable_ffn.testing._measure.compare import shares

@@ -5,27 +5,18 @@ from collections.abc import Callable, Mapping
 import jax
 import jax.numpy as jnp
 
-from portable_ffn._activations.tail_fit import CUBIC, LAST, RATIOS, TWICE_SQRT_2_OVER_PI
+from portable_ffn._activations.tail import CUBIC, LAST, ONE_OVER_SQRT_2PI, RATIOS, TWICE_SQRT_2_OVER_PI, horner
 from portable_ffn._arrays.typing import Array
 
-ONE_OVER_SQRT_2PI = 0.3989422804014327
 # Beyond it both forms of the GELU are 0 or the identity; a cube stays finite.
 FAR = 40.0
 
 
 def _tail(h: Array) -> tuple[Array, Array, Array]:
-    """s = |h| / 2, held to where the tail vanishes, exp(-2 s**2), and |h| Q(|h|) over it, as in `_gelu_tail`."""
+    """s = |h| / 2, held to where the tail vanishes, exp(-2 s**2), and |h| Q(|h|) over it."""
     above, below = RATIOS[h.dtype.name]
-    s = jnp.minimum(0.5 * jnp.abs(h), LAST[h.dtype])
-    return s, jnp.exp(-2.0 * s * s), _horner(above, s) / _horner(below, s)
-
-
-def _horner(coefficients: tuple[float, ...], s: Array) -> Array:
-    """A polynomial, the constant first."""
-    p = coefficients[-1] * s + coefficients[-2]
-    for coefficient in coefficients[-3::-1]:
-        p = p * s + coefficient
-    return p
+    s = jnp.minimum(0.5 * jnp.abs(h), LAST[h.dtype.name])
+    return s, jnp.exp(-2.0 * s * s), horner(above, s) / horner(below, s)
 
 
 @jax.custom_jvp
@@ -56,7 +47,7 @@ def normal_cdf(h: Array) -> Array:
     above, below = RATIOS[h.dtype.name]
     s, e, _ = _tail(h)
     # N(s) = s M(s), and |h| = 2 s.
-    tail = 0.5 * e * _horner(above[1:], s) / _horner(below, s)
+    tail = 0.5 * e * horner(above[1:], s) / horner(below, s)
     return jnp.where(h <= 0, tail, 1.0 - tail)
 
 

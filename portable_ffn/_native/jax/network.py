@@ -10,13 +10,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from portable_ffn._activations.gates import ClippedGate
+from portable_ffn._activations.named import Named
+from portable_ffn._activations.resolve import Hidden
+from portable_ffn._arrays.arguments import Call, checked
 from portable_ffn._arrays.dtype import LOW_PRECISION
-from portable_ffn._arrays.promotion import astype, namespace
+from portable_ffn._arrays.promotion import cast
+from portable_ffn._arrays.shapes import NAMES
 from portable_ffn._arrays.typing import Array, Namespace
-from portable_ffn._arrays.validated import validated
 from portable_ffn._native.blocks import block_rows
 from portable_ffn._native.jax.activations import ACTIVATIONS
-from portable_ffn._native.table import NATIVE, WHOLE
 
 Combine = Callable[[Array, Array | None, Namespace], Array]
 
@@ -33,23 +36,23 @@ LITTLE = 2**16
 _concrete: set[type] = set()
 
 
-def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array | None:
-    """The network of arrays that were validated; None for a user's own function or gate, as a fresh lambda would be
-    compiled anew at every call, and under a transform for an activation without a row.
+def network(call: Call) -> Array | None:
+    """The network; None for other gates and a user's function, as a fresh lambda would be compiled anew at every call,
+    and under a transform for an activation without a row.
     """
-    key: Any = getattr(act, "name", None) or getattr(act, "gate", None)
-    if not (isinstance(key, str) or type(key).__module__ == "portable_ffn._activations.gates"):
+    one, arrays, act, _, dtype = call
+    # Both hash by their values. A subclass of the gate may mean something else.
+    key: Any = act.name if isinstance(act, Named) else act if type(act) is ClippedGate else None
+    if key is None:
         return None
     if _traced(arrays):
-        return _network(arrays, _combine(key, act), namespace(arrays[0]), dtype) if key in ACTIVATIONS else None
+        return _network(arrays, _combine(key, act), one.xp, dtype) if key in ACTIVATIONS else None
     splits = _splits(arrays)
     compiled = _compiled.get((key, splits)) or _compile(key, act, splits)
-    if "jax" in NATIVE:
-        WHOLE[type(arrays[0])] = whole
     return compiled(*arrays)
 
 
-def whole(
+def small(
     x: Array,
     W1: Array,
     b1: Array | None,
@@ -65,7 +68,7 @@ def whole(
     is traced.
     """
     compiled = _compiled.get((activation, False)) if type(activation) is str else None
-    if compiled is None or x.size > LITTLE:
+    if compiled is None or type(x) not in _concrete or x.size > LITTLE:
         return None
     kind = type(x)
     for array in (W1, b1, W2, b2, V, c):
@@ -106,12 +109,12 @@ def _block(x: Array, W1: Array, V: Array | None) -> int:
     return size if size < rows else 0
 
 
-def _compile(key: Any, act: Any, splits: bool) -> Callable[..., Array]:
+def _compile(key: Any, act: Hidden, splits: bool) -> Callable[..., Array]:
     """The network of one activation as one function of arrays, None where None, with its checks."""
     combine = _combine(key, act)
 
     def feed_forward(*arrays: Array) -> Array:
-        one, _, dtype = validated(arrays)
+        one, _, _, _, dtype = checked(NAMES, arrays)
         x, W1, _, W2, _, V, _ = arrays
         if not splits:
             return _network(arrays, combine, one.xp, dtype)
@@ -129,7 +132,7 @@ def _compile(key: Any, act: Any, splits: bool) -> Callable[..., Array]:
 
 def _network(arrays: tuple[Array, ...], combine: Combine, xp: Namespace, dtype: Any) -> Array:
     """The network in one dtype."""
-    x, W1, b1, W2, b2, V, c = (None if array is None else astype(array, dtype, xp) for array in arrays)
+    x, W1, b1, W2, b2, V, c = cast(arrays, dtype, xp)
 
     def affine(x: Array, W: Array, b: Array | None) -> Array:
         y = xp.matmul(x, W)
@@ -138,7 +141,7 @@ def _network(arrays: tuple[Array, ...], combine: Combine, xp: Namespace, dtype: 
     return affine(combine(affine(x, W1, b1), None if V is None else affine(x, V, c), xp), W2, b2)
 
 
-def _combine(key: Any, act: Any) -> Combine:
+def _combine(key: Any, act: Hidden) -> Combine:
     """What makes the hidden layer: XLA's activation where there is one, and else the formula."""
     value = ACTIVATIONS.get(key) if isinstance(key, str) else None
     combine: Combine = act.combine if value is None else partial(_hidden, value)

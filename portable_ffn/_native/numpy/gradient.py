@@ -12,68 +12,61 @@ import numpy as np
 
 from portable_ffn._activations.gates import ClippedGate
 from portable_ffn._activations.named import Named
-from portable_ffn._activations.resolve import Combining
-from portable_ffn._activations.slopes import Resolved, branches
+from portable_ffn._activations.resolve import Hidden
+from portable_ffn._arrays.arguments import Call
 from portable_ffn._arrays.dtype import is_real_floating
-from portable_ffn._arrays.promotion import namespace
-from portable_ffn._arrays.typing import Array
-from portable_ffn._native.blocks import blocks
+from portable_ffn._arrays.typing import Array, Namespace
+from portable_ffn._native.blocks import block_rows, blocks
 from portable_ffn._native.numpy.slopes import KERNELS, LARGEST, SCRATCH, relu
+from portable_ffn._native.numpy.workspace import widen
 
 # What may be held of the hidden layer and its gradients; a batch that fits keeps them from y to its pullback.
 HELD = 64 << 20
-# The sums over the tokens of one block are added to those of the others, which costs less in larger blocks; beyond
-# the second there is little to gain, below the first the products are slow.
-FEWEST, MOST = 256, 2048
 # About seven tiles are in use at a time, which a core's second cache holds.
 TILE = 1 << 16
 # What is added to a weight's gradient at a time.
 PRODUCT = 8 << 20
 
 
-def forward(arrays: tuple[Array, ...], act: Resolved, dtype: Any, computing: Any) -> tuple[Array, Any] | None:
+def forward(call: Call) -> tuple[Array, Any] | None:
     """y and what the gradient can use again; None for a batch, or an activation, that keeps nothing."""
+    one, arrays, act, name, dtype = call
     x, V = arrays[0], arrays[5]
-    computing = np.dtype(computing)
+    computing = np.dtype(one.dtype(one.computing(name)))
     tokens, width = math.prod(x.shape[:-1]), len(arrays[3]) * (2 if V is None else 3)
     if not _by_tiles(act) or not 0 < tokens * width * computing.itemsize <= HELD:
         return None
     weights = _cast(arrays[1:], computing)
     kept = [np.empty((tokens, len(weights[2])), computing) for _ in range(2 if V is None else 3)]
-    x = _rows(x).astype(computing, copy=False)
-    _hidden(x, weights, act, kept, None)
+    x = widen(_rows(x), computing)
+    _hidden(x, weights, act, kept, None, one.xp)
     y = kept[0] @ weights[2]
     if weights[3] is not None:
         y += weights[3]
     return y.astype(dtype, copy=False).reshape(*arrays[0].shape[:-1], y.shape[1]), kept
 
 
-def gradients(
-    arrays: tuple[Array, ...],
-    act: Resolved,
-    computing: Any,
-    dy: Array,
-    kept: Any = None,
-) -> tuple[Array | None, ...] | None:
+def gradients(call: Call, dy: Array, kept: Any = None) -> tuple[Array | None, ...] | None:
     """The gradients of all seven arguments; None for an activation of the user's, which may look at whole arrays."""
+    one, arrays, act, name, _ = call
     if not _by_tiles(act):
         return None
-    x, computing = arrays[0], np.dtype(computing)
+    x, computing = arrays[0], np.dtype(one.dtype(one.computing(name)))
     weights = W1, _, W2, _, V, _ = _cast(arrays[1:], computing)
     dx = np.empty(x.shape, x.dtype if is_real_floating(x.dtype) else computing)
     dW1, db1, dW2, db2, dV, dc = sums = tuple(None if a is None else np.zeros(a.shape, computing) for a in weights)
     x, dx_rows, dy = _rows(x), _rows(dx), _rows(dy)
     tokens, d_ff = len(x), len(W2)
     held = 2 if V is None else 3
-    rows = tokens if kept is not None else _block(tokens, d_ff * held * computing.itemsize)
+    rows = tokens if kept is not None else max(1, block_rows(tokens, d_ff * held * computing.itemsize, HELD))
     if kept is None:
         buffers = [np.empty((rows, d_ff), computing) for _ in range(held)]
     for start, stop in blocks(tokens, rows):
-        x_block, dy_block = (a[start:stop].astype(computing, copy=False) for a in (x, dy))
+        x_block, dy_block = (widen(a[start:stop], computing) for a in (x, dy))
         if kept is None:
             m, dg, *rest = (buffer[: stop - start] for buffer in buffers)
             du = rest[0] if rest else None
-            _hidden(x_block, weights, act, [m, dg, *rest], dy_block)
+            _hidden(x_block, weights, act, [m, dg, *rest], dy_block, one.xp)
         else:
             m, by_g, *rest = kept
             d = dy_block @ W2.T
@@ -96,20 +89,14 @@ def gradients(
     return (dx, *sums)
 
 
-def _block(tokens: int, row_bytes: int) -> int:
-    """How many rows are computed at a time: equal blocks, the last a bit smaller."""
-    most = min(MOST, max(FEWEST, HELD // max(1, row_bytes)))
-    return max(1, -(-tokens // max(1, -(-tokens // most))))
-
-
-def _by_tiles(act: Resolved) -> bool:
+def _by_tiles(act: Hidden) -> bool:
     """Whether an activation may be given any piece of the hidden layer: ours may."""
-    return isinstance(act, Named) or (isinstance(act, Combining) and isinstance(act.gate, ClippedGate))
+    return isinstance(act, (Named, ClippedGate))
 
 
 def _cast(arrays: tuple[Array | None, ...], computing: Any) -> tuple[Any, ...]:
     """The arrays in the dtype of the products, None where None."""
-    return tuple(None if a is None else a.astype(computing, copy=False) for a in arrays)
+    return tuple(None if a is None else widen(a, computing) for a in arrays)
 
 
 def _rows(a: Array) -> Any:
@@ -117,7 +104,7 @@ def _rows(a: Array) -> Any:
     return a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
 
 
-def _hidden(x: Array, weights: tuple[Any, ...], act: Resolved, held: list[Any], dy: Array | None) -> None:
+def _hidden(x: Array, weights: tuple[Any, ...], act: Hidden, held: list[Any], dy: Array | None, xp: Namespace) -> None:
     """Into `held`: the hidden layer, then the gradients of its branches, or without dy its slopes by them."""
     W1, b1, W2, _, V, c = weights
     g, d, u = held[0], held[-1], None if V is None else held[1]
@@ -143,12 +130,12 @@ def _hidden(x: Array, weights: tuple[Any, ...], act: Resolved, held: list[Any], 
             kernel(h, s, *spare)
             _chain(h, s, e, v)
         else:
-            found = branches(act, h, v, e, namespace(h))
-            h[...] = found[0]
+            m, dg, du = act.gradients(h, v, e, xp)
+            h[...] = m
             if v is None:
-                e[...] = found[1]
+                e[...] = dg
             else:
-                v[...], e[...] = found[1:]
+                v[...], e[...] = dg, du
 
 
 def _chain(a: Array, s: Array, d: Array, u: Array | None) -> None:
@@ -163,7 +150,7 @@ def _chain(a: Array, s: Array, d: Array, u: Array | None) -> None:
 
 
 def _add_product(total: Array, a: Array, b: Array, first: bool) -> None:
-    """Total += a b; NumPy has no product that adds, so it goes by columns, whose product is small."""
+    """Add a b to the total, by columns: NumPy has no product that adds, and that of some columns is small."""
     if first:
         np.matmul(a, b, out=total)
         return
@@ -174,6 +161,6 @@ def _add_product(total: Array, a: Array, b: Array, first: bool) -> None:
 
 
 def _add_rows(total: Array | None, d: Array) -> None:
-    """Total += the sum of all rows; BLAS is the fastest way through them."""
+    """Add the sum of all rows to the total; BLAS is the fastest way through them."""
     if total is not None:
         total += np.ones(len(d), d.dtype) @ d

@@ -4,13 +4,16 @@ from typing import Any
 
 import numpy as np
 
+from portable_ffn._activations.gates import ClippedGate
+from portable_ffn._activations.named import Named
+from portable_ffn._activations.resolve import Hidden
+from portable_ffn._arrays.arguments import Call
 from portable_ffn._arrays.typing import Array
 from portable_ffn._native.blocks import block_rows, blocks
-from portable_ffn._native.numpy.quiet import silently
-from portable_ffn._native.numpy.small import is_small
+from portable_ffn._native.numpy.small import is_small, remember
 from portable_ffn._native.numpy.small import network as small
 from portable_ffn._native.numpy.tiles import STEPS, Combine, by_formula, clipped_gate
-from portable_ffn._native.numpy.workspace import Work
+from portable_ffn._native.numpy.workspace import Work, silently, widen
 
 # Larger tiles leave the cache that a core has for itself, smaller ones are lost in the calls (ci/BENCH.md).
 TILE_BYTES = 96 * 2**10
@@ -18,13 +21,14 @@ _ndarray = np.ndarray
 _FLOAT32, _FLOAT64 = np.dtype("float32"), np.dtype("float64")
 
 
-def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array | None:
-    """The network in float32 or float64, half precision through float32; None where the generic path is left to it."""
-    return silently(_network, arrays, act, name, dtype)
+def network(call: Call) -> Array | None:
+    """The network in float32 or float64, half precision through float32; None for what functions of NumPy are to do."""
+    return silently(_network, call)
 
 
-def _network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array | None:
+def _network(call: Call) -> Array | None:
     """The network, whatever NumPy says of overflows."""
+    _, arrays, act, name, dtype = call
     combine = _combine(act)
     if combine is None:
         return None
@@ -45,9 +49,11 @@ def _network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Arra
     if not (x.size and W1.size and W2.size):
         return None
     if cast:
-        W1, b1, W2, b2, V, c = (None if W is None else _widen(W, computing) for W in arrays[1:])
+        W1, b1, W2, b2, V, c = (None if W is None else widen(W, computing) for W in arrays[1:])
     if is_small(x, W1, W2):
-        y = small(_widen(x, computing) if cast else x, W1, b1, W2, b2, V, c, combine, computing)
+        if not cast and not mapped and isinstance(act, Named) and act.name in STEPS:
+            remember(act.name, arrays)
+        y = small(widen(x, computing) if cast else x, W1, b1, W2, b2, V, c, combine, computing)
     else:
         flat = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
         y = _in_blocks(flat, W1, b1, W2, b2, V, c, combine, computing, dtype).reshape(x.shape[:-1] + W2.shape[1:])
@@ -79,7 +85,7 @@ def _in_blocks(
     for start, stop in blocks(rows, size):
         part, out = x[start:stop], y[start:stop]
         if part.dtype is not computing:
-            part = _widen(part, computing)
+            part = widen(part, computing)
         if not part.flags.forc:
             part = np.ascontiguousarray(part)
         g = part.dot(W1, out=hidden[: stop - start])
@@ -111,14 +117,12 @@ def _activate(g: Array, u: Array | None, biases: list[Array | None], step: int, 
         combine(tile.reshape(-1), gate, work)
 
 
-def _combine(act: Any) -> Combine | None:
-    """What makes the hidden layer of both branches in place on tiles; None for a user's own function or gate."""
-    name = getattr(act, "name", None)
-    if name is not None:
-        return STEPS.get(name) or by_formula(act)
-    gate = getattr(act, "gate", None)
-    # The class lives on a floor above, and a subclass may mean something else.
-    return clipped_gate(gate) if type(gate).__module__ == "portable_ffn._activations.gates" else None
+def _combine(act: Hidden) -> Combine | None:
+    """What makes the hidden layer of both branches in place on tiles; None for other gates and a user's function."""
+    if isinstance(act, Named):
+        return STEPS.get(act.name) or by_formula(act)
+    # A subclass may mean something else.
+    return clipped_gate(act) if type(act) is ClippedGate else None
 
 
 def _for_blas(W: Array) -> Array:
@@ -128,12 +132,3 @@ def _for_blas(W: Array) -> Array:
     if (columns == item and rows >= item * W.shape[1]) or (rows == item and columns >= item * W.shape[0]):
         return W
     return np.ascontiguousarray(W)
-
-
-def _widen(array: Array, computing: Any) -> Array:
-    """An array in float32 or float64; bfloat16 by its bits, which are the upper half of a float32."""
-    if array.dtype.name == "bfloat16" and computing is _FLOAT32:
-        wide = array.view(np.uint16).astype(np.uint32)
-        np.left_shift(wide, 16, out=wide)
-        return wide.view(np.float32)
-    return array.astype(computing, copy=False)

@@ -2,16 +2,15 @@
 
 Each kernel takes h and scratch tiles of its shape; it leaves act(h) in h and act'(h) in the first scratch tile. It is
 called for |h| < LARGEST only, so that no square overflows; anything beyond, infinities and NaN go by the formulas of
-`_activation`. exp may overflow to infinity, whose reciprocal is the limit 0.
+the activations. exp may overflow to infinity, whose reciprocal is the limit 0.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from portable_ffn._activations.tail import COEFFICIENTS, K
+from portable_ffn._activations.tail import CUBIC, LAST, ONE_OVER_SQRT_2PI, RATIOS, TWICE_SQRT_2_OVER_PI
 
 LARGEST = 1e18
 SCRATCH = 4
@@ -50,8 +49,8 @@ def _scaled_silu(alpha: float) -> Callable[..., None]:
 
 def gelu_tanh(h: Tile, s: Tile, t: Tile, q: Tile, *_: Tile) -> None:
     """h s(z), z = h (c + k h**2), whose slope is s + a (1 - s) (c + 3 k h**2)."""
-    c = 2 * math.sqrt(2 / math.pi)
-    k = 0.044715 * c
+    c = TWICE_SQRT_2_OVER_PI
+    k = CUBIC * c
     np.multiply(h, h, out=q)
     np.multiply(q, -k, out=t)
     t -= c
@@ -68,22 +67,19 @@ def gelu_tanh(h: Tile, s: Tile, t: Tile, q: Tile, *_: Tile) -> None:
 
 def gelu(h: Tile, s: Tile, t: Tile, r: Tile, p: Tile) -> None:
     """h P(h), whose slope is P + h exp(-h**2 / 2) / sqrt(2 pi); P is the normal distribution, by its upper tail."""
+    above, below = RATIOS[h.dtype.name]
     np.abs(h, out=t)
-    np.add(t, K, out=r)
-    np.divide(1, r, out=r)
-    np.subtract(t, K, out=s)
-    s *= r
-    coefficients = COEFFICIENTS[h.dtype.name]
-    np.multiply(s, coefficients[-1], out=p)
-    for coefficient in coefficients[-2:0:-1]:
-        p += coefficient
-        p *= s
-    p += coefficients[0]
-    p *= r  # the tail over exp(-h**2 / 2)
+    t *= 0.5
+    r[...] = LAST[h.dtype.name]  # the minimum with a tile is several times faster than with a number
+    np.minimum(t, r, out=t)
+    _horner(above[1:], t, p)
+    _horner(below, t, r)
+    p /= r  # twice the tail over exp(-h**2 / 2)
     np.multiply(t, t, out=t)
-    t *= -0.5
+    t *= -2
     np.exp(t, out=t)
     p *= t
+    p *= 0.5
     # P is 1 - tail on the right and the tail on the left: exact in both.
     r[...] = 0.5
     np.copysign(r, h, out=r)
@@ -92,9 +88,18 @@ def gelu(h: Tile, s: Tile, t: Tile, r: Tile, p: Tile) -> None:
     p *= r
     s -= p
     t *= h
-    t *= 1 / math.sqrt(2 * math.pi)
+    t *= ONE_OVER_SQRT_2PI
     h *= s
     s += t
+
+
+def _horner(coefficients: tuple[float, ...], s: Tile, into: Tile) -> None:
+    """A polynomial, the constant first."""
+    np.multiply(s, coefficients[-1], out=into)
+    for coefficient in coefficients[-2:0:-1]:
+        into += coefficient
+        into *= s
+    into += coefficients[0]
 
 
 KERNELS: Mapping[str, Callable[..., None]] = {

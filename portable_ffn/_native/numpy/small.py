@@ -1,26 +1,23 @@
-"""A small network of NumPy arrays: in one piece, without blocks, and as one call with every check of the contract.
+"""A small network of NumPy arrays: in one piece, without blocks; a call whose like was checked is not checked again.
 
-On few numbers the looking costs more than the products, so each thing is looked at once, cheapest first. Whatever is
-out of the ordinary is left to the long way, which knows what to say or do.
+On few numbers the checks cost as much as the products. What the contract asks depends on types, dtypes and shapes
+alone, so a call of the same ones as an earlier call's needs no other look than the one that finds it.
 """
 
 from typing import Any
 
-import numpy as np
-
-from portable_ffn._arrays.shapes import check_shapes
 from portable_ffn._arrays.typing import Array
-from portable_ffn._native.numpy.quiet import silently
 from portable_ffn._native.numpy.tiles import STEPS, Combine
-from portable_ffn._native.numpy.workspace import Work
+from portable_ffn._native.numpy.workspace import Work, silently
 
 # A hidden layer of so many numbers is one tile.
 SMALL = 8192
-_ndarray = np.ndarray
-_DTYPES = (np.dtype("float32"), np.dtype("float64"))
+# (activation, then the type, dtype and shape of each array, None where None) of small calls that were checked.
+_checked: dict[Any, Combine] = {}
+MOST = 256
 
 
-def whole(
+def small(
     x: Array,
     W1: Array,
     b1: Array | None,
@@ -30,21 +27,33 @@ def whole(
     c: Array | None,
     activation: Any,
 ) -> Array | None:
-    """The network of few positions in float32 or float64; None for all that the long way is for.
+    """The network of few positions; None unless a call like it was checked before."""
+    if type(activation) is not str:
+        return None
+    try:
+        combine = _checked.get(_key(activation, x, W1, b1, W2, b2, V, c))
+    except AttributeError:
+        return None  # no array: the long way says so
+    return None if combine is None else silently(network, x, W1, b1, W2, b2, V, c, combine, x.dtype)
 
-    Raises ValueError where shapes don't fit.
-    """
-    dtype, combine = x.dtype, STEPS.get(activation) if type(activation) is str else None
-    if combine is None or dtype not in _DTYPES or W1 is None or W2 is None:
-        return None
-    for array in (W1, b1, W2, b2, V, c):
-        # Another byte order is another object.
-        if array is not None and not (type(array) is _ndarray and array.dtype is dtype):
-            return None
-    check_shapes(x, W1, b1, W2, b2, V, c)
-    if not is_small(x, W1, W2):
-        return None
-    return silently(network, x, W1, b1, W2, b2, V, c, combine, dtype)
+
+def remember(name: str, arrays: tuple[Array, ...]) -> None:
+    """A small call in one dtype, by an activation of STEPS, that was checked."""
+    if len(_checked) >= MOST:
+        _checked.clear()
+    _checked[_key(name, *arrays)] = STEPS[name]
+
+
+def _key(name: str, x: Array, W1: Array, b1: Array, W2: Array, b2: Array, V: Array, c: Array) -> Any:
+    """All that the checks of a call depend on."""
+    return (
+        name, type(x), x.dtype, x.shape, type(W1), W1.dtype, W1.shape,
+        b1 if b1 is None else (type(b1), b1.dtype, b1.shape),
+        type(W2), W2.dtype, W2.shape,
+        b2 if b2 is None else (type(b2), b2.dtype, b2.shape),
+        V if V is None else (type(V), V.dtype, V.shape),
+        c if c is None else (type(c), c.dtype, c.shape),
+    )  # fmt: skip
 
 
 def is_small(x: Array, W1: Array, W2: Array) -> bool:

@@ -11,13 +11,28 @@ from typing import Any
 
 import numpy as np
 
-from portable_ffn._activations.tail_fit import CUBIC, TWICE_SQRT_2_OVER_PI, gelu
+from portable_ffn._activations.gates import ClippedGate
+from portable_ffn._activations.named import Named
+from portable_ffn._activations.tail import CUBIC, LAST, RATIOS, TWICE_SQRT_2_OVER_PI
 from portable_ffn._arrays.typing import Array
 from portable_ffn._native.numpy.workspace import Work
 
 Tile = Array  # one dimension
 
 ZEROS = {dtype: np.zeros((), dtype) for dtype in (np.dtype("float32"), np.dtype("float64"))}
+# NumPy has no erf, and a ufunc call for each step of Horner's scheme would cost more than the exponential: the sums
+# of the ratio are one matrix product of its coefficients with the powers of s. A row a sum: all of N and D where they
+# are short, else N and D below s**POWERS, then N and D from there on.
+POWERS = 5
+
+
+def _sums(dtype: Any) -> Array:
+    """The coefficients of the ratio as a matrix."""
+    parts = [ratio[start : start + POWERS] for start in (0, POWERS) for ratio in RATIOS[dtype.name]]
+    return np.array([part for part in parts if part], dtype)
+
+
+SUMS = {dtype: _sums(dtype) for dtype in ZEROS}
 Combine = Callable[[Tile, Tile | None, Work], None]
 
 
@@ -60,6 +75,32 @@ def sigmoid(h: Tile, work: Work) -> None:
 
 def tanh(h: Tile, work: Work) -> None:
     np.tanh(h, out=h)
+
+
+def gelu(h: Tile, work: Work) -> None:
+    """max(h, 0) - |h| Q(|h|); the tail keeps its relative accuracy down to where it vanishes."""
+    coefficients = SUMS[h.dtype]
+    tiles = work.tiles(POWERS + len(coefficients), h.size)
+    powers, sums = tiles[:POWERS], tiles[POWERS:]
+    one, s, s2, s3, s4 = powers
+    np.multiply(h, 0.5, out=h)
+    np.absolute(h, out=s)
+    np.add(h, s, out=h)  # max(x, 0), but NaN at -inf
+    np.minimum(s, work.full(LAST[h.dtype.name], h.size), out=s)
+    one.fill(1.0)
+    np.multiply(s, s, out=s2)
+    np.multiply(s2, s, out=s3)
+    np.multiply(s2, s2, out=s4)
+    np.matmul(coefficients, powers, out=sums)
+    if len(sums) == 4:
+        s5 = np.multiply(s4, s, out=s4)
+        np.multiply(sums[2:], s5, out=sums[2:])
+        np.add(sums[:2], sums[2:], out=sums[:2])
+    tail = np.divide(sums[0], sums[1], out=s)
+    np.multiply(s2, -2.0, out=s2)
+    np.exp(s2, out=s2)
+    np.multiply(tail, s2, out=tail)
+    np.subtract(h, tail, out=h)
 
 
 def gelu_tanh(h: Tile, work: Work) -> None:
@@ -140,7 +181,7 @@ STEPS: Mapping[str, Combine] = {
 }
 
 
-def by_formula(act: Any) -> Combine:
+def by_formula(act: Named) -> Combine:
     """Any activation on single numbers, by its own formula."""
 
     def combine(g: Tile, u: Tile | None, work: Work) -> None:
@@ -149,7 +190,7 @@ def by_formula(act: Any) -> Combine:
     return combine
 
 
-def clipped_gate(gate: Any) -> Combine:
+def clipped_gate(gate: ClippedGate) -> Combine:
     """The gate with clamps; the linear branch u is overwritten."""
     limit = math.inf if gate.limit is None else gate.limit
 

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from portable_ffn._activations.tail_fit import CUBIC, TWICE_SQRT_2_OVER_PI
+from portable_ffn._activations.gates import ClippedGate
+from portable_ffn._activations.tail import CUBIC, TWICE_SQRT_2_OVER_PI
 from portable_ffn._arrays.typing import Array
 
 Act = Callable[[Array], Array]
@@ -110,7 +111,7 @@ IN_PLACE: Mapping[str | None, Step] = {name: _gated(activation) for name, activa
 CAREFUL: Mapping[str | None, Step] = {**IN_PLACE, "gelu": _gated(lambda h: h.copy_(erf_gelu(h)))}
 
 
-def clipped_gate_(g: Array, u: Any, gate: Any) -> Array:
+def clipped_gate_(g: Array, u: Any, gate: ClippedGate) -> Array:
     """The gate with clamps, into g; the linear branch u is overwritten."""
     if gate.limit is not None:
         u.clamp_(-gate.limit, gate.limit)

@@ -6,15 +6,18 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.compiler import is_compiling
 from torch.nn import Parameter
 
+from portable_ffn._activations.gates import ClippedGate
+from portable_ffn._activations.named import Named
+from portable_ffn._activations.resolve import Hidden
+from portable_ffn._arrays.arguments import Call
 from portable_ffn._arrays.dtype import LOW_PRECISION
-from portable_ffn._arrays.promotion import namespace
-from portable_ffn._arrays.typing import Array
+from portable_ffn._arrays.typing import Array, Namespace
 from portable_ffn._native.blocks import FEWEST, block_rows, blocks
 from portable_ffn._native.torch.activations import CAREFUL, IN_PLACE, RECORDED, TRACED, Step, clipped_gate_
-from portable_ffn._native.torch.observers import watched
+from portable_ffn._native.torch.observers import autocast, is_compiling, watched
+from portable_ffn._native.torch.small import remember
 
 
 def _has_bfloat16_units() -> bool:
@@ -31,10 +34,12 @@ _WIDENED = LOW_PRECISION - {"bfloat16"} if _has_bfloat16_units() else LOW_PRECIS
 HIDDEN_BYTES = 16 * 2**20
 
 
-def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array | None:
-    """The network of plain dense tensors; None for all others, a user's own function or gate, and no positions."""
+def network(call: Call) -> Array | None:
+    """The network of plain dense tensors; None for all others, other gates, a user's function and no positions."""
+    one, arrays, act, name, dtype = call
+    activation = act.name if isinstance(act, Named) else None
     if is_compiling():
-        return _recorded(_cast(arrays, name, dtype), act, TRACED, dtype)
+        return _recorded(_cast(arrays, name, dtype), activation, TRACED, dtype)
     requires_grad, cast = False, name in _WIDENED
     for array in arrays:
         if array is not None:
@@ -47,31 +52,27 @@ def network(arrays: tuple[Array, ...], act: Any, name: str, dtype: Any) -> Array
     if cast:
         arrays = _cast(arrays, name, dtype)
     if watched():
-        return _recorded(arrays, act, TRACED, dtype)
-    if (requires_grad and torch.is_grad_enabled()) or (name in LOW_PRECISION and _autocast(arrays[0])):
-        y = _recorded(arrays, act, RECORDED, dtype)
-        return _recorded(arrays, act, TRACED, dtype) if _doubtful(act, y) else y
-    y = _in_place(arrays, act, IN_PLACE, dtype)
-    return _in_place(arrays, act, CAREFUL, dtype) if _doubtful(act, y) else y
+        return _recorded(arrays, activation, TRACED, dtype)
+    under_autocast = autocast(arrays[0])
+    if not (cast or under_autocast):
+        remember(activation, arrays)
+    if (requires_grad and torch.is_grad_enabled()) or (name in LOW_PRECISION and under_autocast):
+        y = _recorded(arrays, activation, RECORDED, dtype)
+        return _recorded(arrays, activation, TRACED, dtype) if _doubtful(activation, y) else y
+    y = _in_place(arrays, act, activation, IN_PLACE, dtype, one.xp)
+    return _in_place(arrays, act, activation, CAREFUL, dtype, one.xp) if _doubtful(activation, y) else y
 
 
-def _doubtful(act: Any, y: Array | None) -> bool:
+def _doubtful(activation: str | None, y: Array | None) -> bool:
     """Whether F.gelu on a CPU may have got an infinite or huge number wrong: each shows as NaN or inf in its row."""
-    if y is None or getattr(act, "name", None) != "gelu" or not y.is_cpu or y.dtype is torch.float64:
+    if y is None or activation != "gelu" or not y.is_cpu or y.dtype is torch.float64:
         return False
     return not math.isfinite(y.detach().sum())
 
 
-def _autocast(x: Array) -> bool:
-    """Whether autocast has a say on the device of x."""
-    if x.is_cpu:
-        return torch.is_autocast_enabled("cpu")
-    return torch.amp.is_autocast_available(x.device.type) and torch.is_autocast_enabled(x.device.type)
-
-
-def _recorded(arrays: tuple[Array, ...], act: Any, table: Any, dtype: Any) -> Array | None:
+def _recorded(arrays: tuple[Array, ...], name: str | None, table: Any, dtype: Any) -> Array | None:
     """The network in operations that each give a new tensor, for whoever records them."""
-    activation = table.get(getattr(act, "name", None))
+    activation = table.get(name)
     if activation is None:
         return None
     x, W1, b1, W2, b2, V, c = arrays
@@ -87,11 +88,13 @@ def _linear(x: Array, W: Array, b: Array | None) -> Array:
     return F.linear(x, W.t(), b) if b is None or x.dim() != 2 else torch.addmm(b, x, W)
 
 
-def _in_place(arrays: tuple[Array, ...], act: Any, table: Any, dtype: Any) -> Array | None:
+def _in_place(
+    arrays: tuple[Array, ...], act: Hidden, name: str | None, table: Any, dtype: Any, xp: Namespace
+) -> Array | None:
     """The network in memory of its own that is used again and again."""
     x, W1, b1, W2, b2, V, c = arrays
     shape = x.shape
-    activation = table.get(getattr(act, "name", None)) or _other(act, x)
+    activation = table.get(name) or _other(act, xp)
     if activation is None or 0 in shape:
         return None
     flat = x if len(shape) == 2 else x.reshape(-1, shape[-1])
@@ -153,11 +156,9 @@ def _cast(arrays: tuple[Array, ...], name: str, dtype: Any) -> tuple[Array, ...]
     return tuple(None if array is None else array.to(computing) for array in arrays)
 
 
-def _other(act: Any, x: Array) -> Step | None:
-    """What makes the hidden layer where no row of the table does; None for a user's own function or gate."""
-    if hasattr(act, "name"):
-        return lambda g, u: act.combine(g, u, namespace(x))
-    gate = getattr(act, "gate", None)
-    # The class lives on a floor above, and a subclass may mean something else.
-    ours = type(gate).__module__ == "portable_ffn._activations.gates"
-    return (lambda g, u: clipped_gate_(g, u, gate)) if ours else None
+def _other(act: Hidden, xp: Namespace) -> Step | None:
+    """What makes the hidden layer where no row of the table does; None for other gates and a user's function."""
+    if isinstance(act, Named):
+        return lambda g, u: act.combine(g, u, xp)
+    # A subclass may mean something else.
+    return (lambda g, u: clipped_gate_(g, u, act)) if type(act) is ClippedGate else None

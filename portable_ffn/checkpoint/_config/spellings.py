@@ -3,7 +3,7 @@
 from difflib import get_close_matches
 from typing import Any
 
-from portable_ffn._arrays.library import kind_of
+from portable_ffn._arrays.kind import kind_of
 
 # Their name (lower case) -> ours. A plain "gelu" is the exact one; the families that mean another by it are in
 # `families`. gelu_new, gelu_fast, gelu_accurate and the rest of that line differ by less than 1e-11.

@@ -132,8 +132,7 @@ def _gate(
     fixed: Clip | Softcap | TopK, base: Callable[[], ActivationChoice], scope: Scope, layer: int
 ) -> ActivationChoice:
     """A gate object with the numbers that the config holds."""
-    from portable_ffn._activations.gates import ClippedGate
-    from portable_ffn._activations.gates_more import SoftcapGate, TopKGate
+    from portable_ffn._activations.gates import ClippedGate, SoftcapGate, TopKGate
 
     try:
         if isinstance(fixed, Softcap):

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from portable_ffn._arrays.library import library_of, not_an_array
+from portable_ffn._arrays.kind import not_an_array
+from portable_ffn._arrays.library import library_of
 from portable_ffn._arrays.typing import Array
 from portable_ffn._transfer.move import to_numpy
 from portable_ffn.checkpoint._files.dtypes import BITS, DISK_NAMES, numpy_dtype

@@ -1,12 +1,12 @@
 """A loaded network: its weights and all that its own module does beside them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from portable_ffn import Weights, feed_forward, hidden, layer_norm, rms_norm
 from portable_ffn._arrays.dtype import dtype_name
-from portable_ffn._arrays.promotion import library
+from portable_ffn._arrays.promotion import add
 from portable_ffn._arrays.typing import Array, DType
 from portable_ffn._transfer.move import move
 
@@ -104,10 +104,10 @@ class Network:
             W1, b1, W2, b2, V, c = self.weights
             y = hidden(self.middle(hidden(h, W1, b1, V, c, activation=self.activation)), W2, b2, activation="identity")
         if self.after is not None:
-            y = self.after(_sum(x, y) if self.after_residual else y)
+            y = self.after(add(x, y) if self.after_residual else y)
         if self.scale != 1.0:
             y = y * self.scale
-        return _sum(x, y) if self.residual else y
+        return add(x, y) if self.residual else y
 
     def hidden(self, x: Array) -> Array:
         """The activated hidden layer (..., d_ff) that x gives, before any normalisation of it."""
@@ -160,7 +160,7 @@ class Sublayer:
         """The layer's residual stream behind the network, for x of shape (..., d_model) before it."""
         y = self.network(x if self.before is None else self.before(x))
         y = y if self.after is None else self.after(y)
-        y = _sum(x, y if self.factor == 1.0 else y * self.factor)
+        y = add(x, y if self.factor == 1.0 else y * self.factor)
         return y if self.post is None else self.post(y)
 
     def to(self, *, like: Array | None = None, dtype: DType | None = None, device: Any = None) -> "Sublayer":
@@ -176,12 +176,3 @@ class Sublayer:
 def _told(array: Array) -> str:
     """An array's dtype and shape."""
     return f"{dtype_name(array.dtype)} {tuple(array.shape)}"
-
-
-def _sum(x: Array, y: Array) -> Array:
-    """x + y in the network's dtype rule."""
-    from portable_ffn._network.sublayer import _add
-
-    add: Callable[[Array, Array], Array] = _add
-    library(x)
-    return add(x, y)

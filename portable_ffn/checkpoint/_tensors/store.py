@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from portable_ffn._arrays.dtype import REAL_FLOATING
-from portable_ffn._arrays.library import kind_of
+from portable_ffn._arrays.kind import kind_of
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files.directory import find_files, read_config, read_index
 from portable_ffn.checkpoint._files.foreign import refuse_adapter_files, refuse_names

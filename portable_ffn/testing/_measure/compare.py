@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from portable_ffn._arrays.dtype import dtype_name
-from portable_ffn._arrays.library import kind_of, library_of
+from portable_ffn._arrays.kind import kind_of
+from portable_ffn._arrays.library import library_of
 from portable_ffn.testing._backends.arrays import Float64, device_of, take
 
 

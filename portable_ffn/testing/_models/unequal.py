@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from portable_ffn import Weights
+from portable_ffn._activations.named import activation_name
 from portable_ffn._arrays.dtype import REAL_FLOATING
 from portable_ffn.testing._backends.arrays import Float64, held
-from portable_ffn.testing._plan import activation_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,32 @@
+"""What a value is, in the words of a message; and which kinds of array are refused."""
+
+from typing import Any
+
+from portable_ffn._arrays.errors import refusal
+
+# Subclasses of NumPy's array in which * or a mask means something else: taking them would give a wrong answer.
+REFUSED = {
+    "matrix": ("in np.matrix * multiplies matrices", "pass np.asarray({0})"),
+    "MaskedArray": ("the mask would be lost", "pass {0}.filled(value)"),
+}
+
+
+def kind_of(array: Any) -> str:
+    """What an argument is, for a message: never its repr, which may be long or hold a path."""
+    if array is None:
+        return "None"
+    kind = type(array)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+
+
+def not_an_array(argument: str, value: Any) -> TypeError:
+    """The error for an argument that is no array, or one whose meaning would be lost."""
+    for base in type(value).__mro__:
+        if base.__module__.partition(".")[0] == "numpy" and base.__name__ in REFUSED:
+            reason, advice = REFUSED[base.__name__]
+            statement = f"must be a plain array, got {kind_of(value)}: {reason}"
+            return refusal(TypeError, argument, statement, advice.format(argument))
+    statement = (
+        f"must be an array (of NumPy, PyTorch, JAX or another library of the array API standard), got {kind_of(value)}"
+    )
+    return refusal(TypeError, argument, statement, "make an array of it first")
