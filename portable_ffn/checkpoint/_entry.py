@@ -98,7 +98,7 @@ class Entry:
         store, recipe = self._recipe()
         arrays = read_arrays(recipe, store)
         if like is None and recipe.folds:
-            dtype = store.read_logical(recipe.W1.key).dtype
+            dtype = max((store.dtype_of(part.key) for part in (recipe.W1, recipe.W2)), key=lambda kind: kind.itemsize)
             arrays = type(arrays)(*(None if a is None else a.astype(dtype) for a in arrays))  # type: ignore[arg-type]
         weights = Weights(*arrays)
         assert self.decision is not None

@@ -64,9 +64,8 @@ def find(
     ):
         if value is not None and value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
-    if activation is not None:
-        activation = fact(activation)
-    return entries(open_store(path), Facts(activation, gate, layout))
+    given = None if activation is None else fact(activation)
+    return entries(open_store(path), Facts(given, gate, layout))
 
 
 def entries(store: Store, facts: Facts) -> list[Entry]:
@@ -139,6 +138,7 @@ def _entry(
                 f"{candidate.parent} must hold what the other layers of its stack do, and "
                 f"{odd[candidate.W2]} is missing; the checkpoint is damaged, or has layers of two kinds"
             )
+        store.check_formats(candidate.matrices)
         decision = decide(layer, store.logical, facts, number, one.slice, one.adapter)
         keys = tuple(decision.recipe.keys())
         left = unexplained(candidate, names, frozenset(keys), layer.family, layer.is_expert)
@@ -151,7 +151,7 @@ def _entry(
             store.check_readable(key)
     except CheckpointError as error:
         problem = _with_hint(error, store)
-        keys = tuple(key for key in (candidate.W1, candidate.V, candidate.W2) if key and key in store.logical)
+        keys = tuple(key for key in candidate.matrices if key in store.logical)
     tensors = tuple(dict.fromkeys(source for key in keys for source in store.sources(key)))
     return Entry(
         name=_common_path(keys),
@@ -161,7 +161,7 @@ def _entry(
         activation=decision.activation.activation if decision else None,
         d_model=decision.d_model if decision else None,
         d_ff=decision.d_ff if decision else None,
-        dtype=store.logical[keys[0]].dtype,
+        dtype=store.dtype_in_words(candidate.matrices),
         tensors=tensors,
         evidence=decision.evidence if decision else (),
         expert=one.expert,

@@ -103,29 +103,134 @@ def test_q8_0_is_read_value_by_value(tmp_path):
     np.testing.assert_array_equal(store.read_logical(name, row=1), store.read_logical(name)[1])
 
 
-@pytest.mark.parametrize("kind", ["Q4_0", "Q4_K", "Q6_K", "IQ4_XS", "MXFP4", "TQ2_0"])
-def test_other_quantisations_are_opened_and_named_when_read(tmp_path, kind):
+KINDS = [kind.name for kind in quants._type_traits]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_type_is_read_as_the_package_decodes_it(tmp_path, kind):
     block, nbytes = gguf.GGML_QUANT_SIZES[Kind[kind]]
-    raw = np.zeros((4, 256 // block * nbytes), np.uint8)
-    store = open_store(write(tmp_path / "m.gguf", {"blk.0.ffn_up.weight": (raw, Kind[kind]), "a": weights((2, 2))}))
-    assert store.logical["blk.0.ffn_up.weight"][1:3] == (f"GGUF {kind}", (4, 256))
-    with pytest.raises(CheckpointError, match=f"'blk.0.ffn_up.weight' is quantised as GGUF {kind} .*not read"):
+    # Bytes below 64 everywhere: whatever of them is a scale is a finite one.
+    raw = np.random.default_rng(3).integers(0, 64, (3, 40, 512 // block * nbytes), dtype=np.uint8)
+    name = "blk.0.ffn_up_exps.weight"
+    store = open_store(write(tmp_path / "m.gguf", {name: (raw, Kind[kind]), "a": weights((2, 2))}))
+    expected = quants.dequantize(raw, Kind[kind])
+    assert store.logical[name].shape == expected.shape == (3, 40, 512)
+    np.testing.assert_array_equal(store.read_logical(name).astype(np.float32), expected)
+    np.testing.assert_array_equal(store.read_logical(name, row=2).astype(np.float32), expected[2])
+    assert store.formats == ({} if kind == "BF16" else {name: f"GGUF {kind}"})
+
+
+@pytest.mark.parametrize(("number", "name"), [(41, "Q1_0"), (42, "Q2_0"), (31, "Q4_0_4_4")])
+def test_a_type_that_is_not_decoded_is_named_when_it_is_read(tmp_path, number, name):
+    entries = tensor(b"blk.0.ffn_up.weight", [128, 4], number, 0) + tensor(b"a", [8], 0, 96)
+    data = header(tensors=2, rest=entries)
+    (tmp_path / "m.gguf").write_bytes(data + bytes(-len(data) % 32) + bytes(128))
+    store = open_store(tmp_path / "m.gguf")
+    assert store.logical["blk.0.ffn_up.weight"][1:3] == (f"GGUF {name}", (4, 128))
+    with pytest.raises(CheckpointError, match=f"'blk.0.ffn_up.weight' is quantised as GGUF {name} .*not read"):
         store.read_logical("blk.0.ffn_up.weight")
-    np.testing.assert_array_equal(store.read_logical("a"), weights((2, 2)))
+    np.testing.assert_array_equal(store.read_logical("a"), np.zeros(8, np.float32))
 
 
-def test_several_files_or_a_part_of_one_are_refused(tmp_path):
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_factor_beside_a_weight_multiplies_it(tmp_path, plain):
+    one, experts = weights((4, 32)), weights((3, 4, 32), 1)
+    kind = Kind.F32 if plain else Kind.Q8_0
+    factors = {"blk.0.ffn_up.scale": np.array([3.0], np.float32), "blk.0.ffn_up_exps.scale": weights(3, 2)}
+    tensors = {
+        "blk.0.ffn_up.weight": (quants.quantize(one, kind), kind),
+        "blk.0.ffn_up_exps.weight": (quants.quantize(experts, kind), kind),
+    }
+    bare = open_store(write(tmp_path / "bare.gguf", tensors))
+    store = open_store(write(tmp_path / "m.gguf", tensors | factors))
+    assert set(store.logical) == set(tensors)
+    for name, factor in zip(tensors, factors.values(), strict=True):
+        expected = bare.read_logical(name) * (factor[:, None, None] if factor.size > 1 else factor)
+        np.testing.assert_array_equal(store.read_logical(name), expected)
+    name = "blk.0.ffn_up_exps.weight"
+    np.testing.assert_array_equal(store.read_logical(name, row=1), store.read_logical(name)[1])
+    assert store.sources(name) == (name, "blk.0.ffn_up_exps.scale")
+
+
+def test_a_factor_of_another_shape_is_refused(tmp_path):
+    tensors = {"blk.0.ffn_up.weight": weights((4, 32)), "blk.0.ffn_up.scale": np.ones(4, np.float32)}
+    store = open_store(write(tmp_path / "m.gguf", tensors))
+    with pytest.raises(CheckpointError, match=r"ffn_up\.scale must be one float32, or one for each expert"):
+        store.read_logical("blk.0.ffn_up.weight")
+
+
+def part(path, number, count, tensors):
+    """One part of a split file."""
+    writer = gguf.GGUFWriter(path, "llama")
+    for key, value in (("no", number), ("count", count), ("tensors.count", 2)):
+        writer.add_uint16(f"split.{key}", value)
+    for name, value in tensors.items():
+        writer.add_tensor(name, value)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def test_the_parts_of_a_split_file_are_one_by_the_directory_or_any_part(tmp_path):
+    first = part(tmp_path / "m-00001-of-00002.gguf", 0, 2, {"a": weights((2, 2))})
+    second = part(tmp_path / "m-00002-of-00002.gguf", 1, 2, {"b": weights((3, 2), 1)})
+    for path in (tmp_path, first, second):
+        store = open_store(path)
+        assert set(store.tensors) == {"a", "b"}
+        np.testing.assert_array_equal(store.read_logical("b"), weights((3, 2), 1))
+    second.unlink()
+    for path in (tmp_path, first):
+        with pytest.raises(CheckpointError, match=r"lacks m-00002-of-00002\.gguf of the 2 parts of m"):
+            open_store(path)
+    part(second, 0, 2, {"b": weights((3, 2), 1)})
+    with pytest.raises(CheckpointError, match=r"says that it is part 0 of 2 .* stands as part 1 of 2"):
+        open_store(first)
+    part(second, 1, 2, {"a": weights((3, 2), 1)})
+    with pytest.raises(CheckpointError, match=r"'a' is in m-00001-of-00002\.gguf too"):
+        open_store(first)
+
+
+def test_several_files_are_refused(tmp_path):
     write(tmp_path / "a.gguf", {"a": weights((2, 2))})
     write(tmp_path / "b.gguf", {"a": weights((2, 2))})
     with pytest.raises(CheckpointError, match=r"several GGUF files, a\.gguf, b\.gguf; give the path of one"):
         open_store(tmp_path)
-    writer = gguf.GGUFWriter(tmp_path / "c.gguf", "llama")
-    writer.add_uint16("split.count", 3)
+    part(tmp_path / "c.gguf", 0, 3, {})
+    with pytest.raises(CheckpointError, match="says that it is part 0 of 3 of a split GGUF"):
+        open_store(tmp_path / "c.gguf")
+
+
+def test_old_names_are_those_of_today(tmp_path):
+    old = {f"blk.0.ffn_{part}.{n}.weight": weights((8, 4), n) for part in ("gate", "up") for n in range(2)}
+    old |= {f"blk.0.ffn_down.{n}.weight": weights((4, 8), 9 + n) for n in range(2)}
+    store = open_store(write(tmp_path / "m.gguf", old))
+    new = "blk.0.experts.1.ffn_gate.weight"
+    assert new in store.logical
+    assert set(store.tensors) == set(old)
+    np.testing.assert_array_equal(store.read_logical(new), old["blk.0.ffn_gate.1.weight"])
+    assert store.sources(new) == ("blk.0.ffn_gate.1.weight",)
+
+
+@pytest.mark.parametrize("swapped", [True, False])
+def test_the_matrices_of_old_image_encoders_are_told_by_their_width(tmp_path, swapped):
+    first, second = weights((8, 4)), weights((4, 8), 1)
+    names = ("ffn_down", "ffn_up") if swapped else ("ffn_up", "ffn_down")
+    tensors = {f"v.blk.0.{name}.weight": value for name, value in zip(names, (first, second), strict=True)}
+    tensors |= {f"v.blk.0.{names[0]}.bias": weights(8, 2)}
+    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "clip")
+    writer.add_uint32("clip.vision.embedding_length", 4)
+    for name, value in tensors.items():
+        writer.add_tensor(name, value)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
     writer.close()
-    with pytest.raises(CheckpointError, match="one part of a split GGUF; join them"):
-        open_store(tmp_path / "c.gguf")
+    store = open_store(tmp_path / "m.gguf")
+    np.testing.assert_array_equal(store.read_logical("v.blk.0.ffn_up.weight"), first)
+    np.testing.assert_array_equal(store.read_logical("v.blk.0.ffn_up.bias"), weights(8, 2))
+    assert store.sources("v.blk.0.ffn_down.weight") == (f"v.blk.0.{names[1]}.weight",)
 
 
 def test_big_endian_is_refused(tmp_path):
@@ -137,7 +242,7 @@ def test_big_endian_is_refused(tmp_path):
 def test_without_the_package_the_message_says_what_to_install(tmp_path, monkeypatch):
     path = write(tmp_path / "m.gguf", {"a": weights((2, 2))})
     monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(CheckpointError, match="needs the package gguf; pip install gguf"):
+    with pytest.raises(CheckpointError, match=r"needs the package gguf; pip install portable-ffn\[gguf\]"):
         open_store(path)
 
 
@@ -181,8 +286,8 @@ def tensor(name, axes, kind, offset):
         (header(pairs=1, rest=pair(b"general.alignment", 4, struct.pack("<I", 0))), "multiple of 8"),
         (header(tensors=1, rest=tensor(b"a", [1], 99, 0) + bytes(64)), "unknown type 99"),
         (header(tensors=1, rest=tensor(b"a", [1] * 9, 0, 0) + bytes(64)), "a tensor of 9 axes"),
-        (header(tensors=1, rest=tensor(b"a", [2**40, 2**40], 0, 0) + bytes(64)), "doesn't fit F32"),
-        (header(tensors=1, rest=tensor(b"a", [0, 2**62], 0, 0) + bytes(64)), "doesn't fit F32"),
+        (header(tensors=1, rest=tensor(b"a", [2**40, 2**40], 0, 0) + bytes(64)), "is none that can be"),
+        (header(tensors=1, rest=tensor(b"a", [0, 2**62], 0, 0) + bytes(64)), "is none that can be"),
         (header(tensors=1, rest=tensor(b"a", [31], 8, 0) + bytes(64)), "doesn't fit Q8_0"),
         (header(tensors=1, rest=tensor(b"a", [8], 0, 2**60) + bytes(64)), "cut off"),
         (header(tensors=1, rest=tensor(b"a", [8], 0, 4) + bytes(99)), "overlap with others, or"),

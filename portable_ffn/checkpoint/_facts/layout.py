@@ -65,6 +65,8 @@ def decide_layout(
         )
     if len(allowed) == 1:
         return allowed[0]._replace(reason="layout: by the shapes")
+    if tensors[candidate.W1].linear or tensors[candidate.W2].linear:
+        return _pick(allowed, True, "layout: out_in, as its format stores every linear layer")
     if family.layout is not None:
         return _pick(allowed, family.layout == "out_in", f"layout: {family.layout}, of the family")
     if candidate.suffix == ".kernel":

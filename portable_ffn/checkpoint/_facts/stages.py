@@ -12,7 +12,16 @@ from portable_ffn.checkpoint._facts.activation import ActivationChoice
 from portable_ffn.checkpoint._layers.candidates import Candidate, Info, beside, is_network_path
 from portable_ffn.checkpoint._layers.patterns import ACTIVATION_MODULES, BETWEEN, OUTSIDE
 from portable_ffn.checkpoint._layers.readings import Layout
-from portable_ffn.checkpoint._loaded.recipe import BATCH_NORM_LEAVES, NORMS, BatchNorm, Fold, LowRank, NormRecipe, Scale
+from portable_ffn.checkpoint._loaded.recipe import (
+    BATCH_NORM_LEAVES,
+    NORMS,
+    BatchNorm,
+    Divisor,
+    Fold,
+    LowRank,
+    NormRecipe,
+    Scale,
+)
 
 # What a config calls two kinds of normalisation; MobileBERT's "no_norm" is a scale and a shift.
 _KINDS = {"layer_norm": "layer", "no_norm": "affine"}
@@ -84,6 +93,13 @@ def decide_stages(
         stages.folds.append(Scale(target, _needed(scope, key, index)))
     if family.lora is not None and adapter is not None:
         stages.folds.append(_low_rank(f"{prefix}{family.lora}.{adapter}", tensors, layout))
+    for module in ACTIVATION_MODULES:
+        # AutoAWQ divides what the activation gives by these; its own word for them is that of a row of scales.
+        key = f"{prefix}{module}.scales"
+        if key in tensors and candidate.V is None and not layout.fused:
+            _vector(key, tensors, layout.d_ff)
+            stages.folds.append(Divisor(key))
+            stages.evidence.append(f"inside: the hidden layer divided by {module}.scales")
     if chosen.learned:
         stages.learned = _learned(prefix, str(chosen.activation), tensors)
     return stages

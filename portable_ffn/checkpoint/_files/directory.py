@@ -10,6 +10,14 @@ from portable_ffn.checkpoint._files.foreign import refuse_adapter_files, refuse_
 from portable_ffn.checkpoint._files.json import parse_object
 from portable_ffn.checkpoint._files.mapped import read_json, status
 
+_PART: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
+# Where tools put the quantisation's settings beside a config.json that lacks them, and what theirs is called.
+_SETTINGS: Final = (
+    ("quantize_config.json", "gptq"),
+    ("quant_config.json", "awq"),
+    ("quantization_config.json", None),
+    ("hf_quant_config.json", "modelopt"),
+)
 _SHARD: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{1,9})-of-(?P<count>\d{1,9})\.safetensors")
 
 
@@ -25,19 +33,23 @@ def read_config(directory: Path) -> dict[str, Any]:
     path = directory / "config.json"
     try:
         # Infinity is no JSON, but transformers 4 wrote it (time_step_limit of the Mamba hybrids).
-        return parse_object(read_json(path), str(path), infinity=True)
+        config = parse_object(read_json(path), str(path), infinity=True)
     except FileNotFoundError:
         if path.is_symlink():
             raise CheckpointError(f"{path}: is a link to a file that isn't there") from None
-        return {}
+        config = {}
+    if not any(key in config for key in ("quantization_config", "quantization")):
+        for name, method in _SETTINGS:
+            settings = directory / name
+            if settings.is_file():
+                found = parse_object(read_json(settings), str(settings), infinity=True)
+                return {**config, "quantization_config": {"quant_method": method, **found}}
+    return config
 
 
 def find_files(directory: Path) -> list[Path] | Index:
     """The files of a directory's checkpoint, or its index if it has one."""
-    try:
-        names = sorted(entry.name for entry in directory.iterdir())
-    except OSError as error:
-        raise CheckpointError(f"{directory}: can't be listed: {error.strerror}") from None
+    names = _listed(directory)
     refuse_adapter_files(directory, names)
     tensors = [name for name in names if name.endswith(".safetensors")]
     # Mistral's releases hold the weights twice: under the names of transformers, and as "consolidated".
@@ -106,12 +118,38 @@ def _without_index(directory: Path, names: Sequence[str], tensors: Sequence[str]
     if len(tensors) > 1:
         raise CheckpointError(f"{directory}: has several files, {_list(tensors)}, and no index; give the path of one")
     gguf = [name for name in names if name.endswith(".gguf")]
+    if not tensors and gguf and all(_PART.fullmatch(name) for name in gguf):
+        return [path.name for path in gguf_parts(directory / gguf[0])]
     if not tensors and len(gguf) > 1:
         raise CheckpointError(f"{directory}: has several GGUF files, {_list(gguf)}; give the path of one")
     if not tensors and not gguf:
         refuse_names(directory, names)
         raise CheckpointError(f"{directory}: has no checkpoint; config.json and model.safetensors are looked for")
     return tensors or gguf
+
+
+def gguf_parts(path: Path) -> list[Path]:
+    """A GGUF file, or all parts of the one that it is a part of."""
+    match = _PART.fullmatch(path.name)
+    if match is None:
+        return [path]
+    count = int(match["count"])
+    names = [f"{match['stem']}-{number:05d}-of-{match['count']}.gguf" for number in range(1, count + 1)]
+    others = [name for name in _listed(path.parent) if _PART.fullmatch(name) and name not in names]
+    if others:
+        raise CheckpointError(f"{path.parent}: has parts of several GGUF files, {_list(others)} too; keep one set")
+    missing = [name for name in names if not (path.parent / name).exists()]
+    if missing or not count:
+        raise CheckpointError(f"{path.parent}: lacks {_list(missing)} of the {count} parts of {match['stem']}")
+    return [path.parent / name for name in names]
+
+
+def _listed(directory: Path) -> list[str]:
+    """The names in a directory."""
+    try:
+        return sorted(entry.name for entry in directory.iterdir())
+    except OSError as error:
+        raise CheckpointError(f"{directory}: can't be listed: {error.strerror}") from None
 
 
 def _check_shards(directory: Path, shards: Sequence[re.Match[str]]) -> None:

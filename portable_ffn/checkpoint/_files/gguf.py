@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files.mapped import Mapped
-from portable_ffn.checkpoint._files.tensor import Encoding, TensorInfo
+from portable_ffn.checkpoint._files.tensor import TensorInfo
 
 # The types of metadata values, by their number: what struct calls them. 8 is a string, 9 an array.
 _SCALARS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -29,12 +29,34 @@ _PLAIN: Final = {
 }
 
 
+# Types that ggml has, had, or is to have, by their number: those that the installed package may not know.
+_TYPES: Final = {
+    4: "Q4_2",
+    5: "Q4_3",
+    31: "Q4_0_4_4",
+    32: "Q4_0_4_8",
+    33: "Q4_0_8_8",
+    34: "TQ1_0",
+    35: "TQ2_0",
+    36: "IQ4_NL_4_4",
+    37: "IQ4_NL_4_8",
+    38: "IQ4_NL_8_8",
+    39: "MXFP4",
+    40: "NVFP4",
+    41: "Q1_0",
+    42: "Q2_0",
+}
+
+
 class GgufHeader(NamedTuple):
-    """What a GGUF file says of itself: its tensors as they are and as they are meant, and its metadata."""
+    """What a GGUF file says of itself: its tensors as they are, the shapes of their values, their types by name.
+
+    `kinds` has the types of those tensors that are made of blocks.
+    """
 
     tensors: dict[str, TensorInfo]
     logical: dict[str, TensorInfo]
-    encodings: dict[str, Encoding]
+    kinds: dict[str, str]
     metadata: dict[str, Any]
 
 
@@ -43,7 +65,7 @@ def read_gguf(path: Path, file: Mapped) -> GgufHeader:
     try:
         import gguf
     except ImportError as error:
-        raise CheckpointError(f"{path}: reading GGUF needs the package gguf; pip install gguf") from error
+        raise CheckpointError(f"{path}: reading GGUF needs the package gguf; pip install portable-ffn[gguf]") from error
     if file.size < 24:
         raise CheckpointError(f"{path}: has {file.size} bytes; a GGUF file has 24 at least")
     walk = _Walk(path, file)
@@ -58,8 +80,6 @@ def read_gguf(path: Path, file: Mapped) -> GgufHeader:
         if key in metadata:
             raise CheckpointError(f"{path}: the key {key[:200]!r} stands twice; it must stand once")
         metadata[key] = walk.value()
-    if metadata.get("split.count", 1) != 1:
-        raise CheckpointError(f"{path}: is one part of a split GGUF; join them (gguf-split --merge)")
     header = GgufHeader({}, {}, {}, {key: value for key, value in metadata.items() if value is not None})
     entries = [(walk.text(), walk.axes(), *walk.take("IQ")) for _ in range(walk.count(tensor_count, 24))]
     alignment = metadata.get("general.alignment", 32)
@@ -67,32 +87,39 @@ def read_gguf(path: Path, file: Mapped) -> GgufHeader:
         raise CheckpointError(f"{path}: general.alignment must be a multiple of 8, got {str(alignment)[:40]}")
     base = -(-walk.at // alignment) * alignment
     end = base
-    for name, shape, number, offset in sorted(entries, key=lambda entry: entry[3]):
+    entries.sort(key=lambda entry: entry[3])
+    for place, (name, shape, number, offset) in enumerate(entries):
         where = f"{path}: tensor {name[:200]!r}"
+        if name in header.tensors:
+            raise CheckpointError(f"{where} stands twice; it must stand once")
+        if math.prod(n for n in shape if n) >= 2**60:
+            raise CheckpointError(f"{where}: shape {shape} is none that can be")
         try:
             kind = gguf.GGMLQuantizationType(number)
         except ValueError:
-            raise CheckpointError(f"{where} has the unknown type {number}") from None
-        per_block, block_bytes = gguf.GGML_QUANT_SIZES[kind]
-        width = shape[-1] if shape else 1
-        if name in header.tensors:
-            raise CheckpointError(f"{where} stands twice; it must stand once")
-        if width % per_block or math.prod(n for n in shape if n) >= 2**60:
-            raise CheckpointError(f"{where}: shape {shape} doesn't fit {kind.name}")
-        nbytes = math.prod(shape) // per_block * block_bytes
-        if base + offset < end or base + offset + nbytes > file.size or offset % alignment:
+            if number not in _TYPES:
+                raise CheckpointError(f"{where} has the unknown type {number}") from None
+            # The bytes up to the next tensor; how many of them are its own is not known.
+            after = entries[place + 1][3] if place + 1 < len(entries) else file.size - base
+            label, width, nbytes = _TYPES[number], after - offset, after - offset
+            row: tuple[int, ...] = (nbytes,)
+        else:
+            per_block, block_bytes = gguf.GGML_QUANT_SIZES[kind]
+            label, width = kind.name, shape[-1] if shape else 1
+            if width % per_block:
+                raise CheckpointError(f"{where}: shape {shape} doesn't fit {label}")
+            nbytes = math.prod(shape) // per_block * block_bytes
+            row = (*shape[:-1], width // per_block * block_bytes)
+        if base + offset < end or base + offset + nbytes > file.size or offset % alignment or nbytes < 0:
             raise CheckpointError(
                 f"{where}: {nbytes} bytes at {base + offset} overlap with others, or the file is cut off"
             )
         end = base + offset + nbytes
-        info = TensorInfo(name, _PLAIN.get(kind.name, "uint8"), shape, path, base + offset, nbytes)
+        info = TensorInfo(name, _PLAIN.get(label, "uint8"), shape, path, base + offset, nbytes)
         header.logical[name] = info
-        if kind.name not in _PLAIN:
-            info = info._replace(shape=(*shape[:-1], width // per_block * block_bytes))
-            header.logical[name] = header.logical[name]._replace(
-                dtype="float32" if kind.name == "Q8_0" else f"GGUF {kind.name}"
-            )
-            header.encodings[name] = Encoding(f"GGUF {kind.name}", (name,))
+        if label not in _PLAIN:
+            info = info._replace(shape=row)
+            header.kinds[name] = label
         header.tensors[name] = info
     return header
 

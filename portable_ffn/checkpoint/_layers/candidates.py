@@ -17,6 +17,9 @@ class Info(Protocol):
     @property
     def shape(self) -> tuple[int, ...]: ...
 
+    @property
+    def linear(self) -> bool: ...
+
 
 class Candidate(NamedTuple):
     """Tensors named as a network's are, under one path. `expert` indexes a stack, or is None."""
@@ -42,6 +45,11 @@ class Candidate(NamedTuple):
         start = len(self.parent)
         V = None if self.V is None else parent + self.V[start:]
         return self._replace(parent=parent, W1=parent + self.W1[start:], W2=parent + self.W2[start:], V=V)
+
+    @property
+    def matrices(self) -> tuple[str, ...]:
+        """The names of W1, V where there is one, and W2."""
+        return (self.W1, self.W2) if self.V is None else (self.W1, self.V, self.W2)
 
     @property
     def last(self) -> str:

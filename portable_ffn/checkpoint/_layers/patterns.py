@@ -121,6 +121,7 @@ STACKED = (
     Pattern("gate_and_up_projs", "down_projs"),
     Pattern("gate_proj.weight", "down_proj.weight", V="up_proj.weight"),
     Pattern("ffn_gate_exps.weight", "ffn_down_exps.weight", V="ffn_up_exps.weight"),
+    Pattern("ffn_gate_up_exps.weight", "ffn_down_exps.weight"),
     Pattern("ffn_up_exps.weight", "ffn_down_exps.weight"),
 )
 
@@ -147,6 +148,7 @@ NETWORK_WORDS = frozenset(
         "block_sparse_moe",
         "expert",
         "experts",
+        "switch_mlp",
         "shared_expert",
         "shared_experts",
         "share_expert",
@@ -192,4 +194,12 @@ OUTSIDE = frozenset(
 )
 
 # The activations' own weights lie under one of these.
-ACTIVATION_MODULES = ("act", "act_fn", "activation_fn", "activation", "intermediate_act_fn", "activation_function")
+ACTIVATION_MODULES = (
+    "act",
+    "act_fn",
+    "activation_fn",
+    "activation",
+    "intermediate_act_fn",
+    "activation_function",
+    "gelu_impl",
+)

@@ -4,7 +4,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from portable_ffn.checkpoint._loaded.recipe import BATCH_NORM_LEAVES, BatchNorm, LowRank, Readable, Recipe, Scale
+from portable_ffn.checkpoint._loaded.recipe import (
+    BATCH_NORM_LEAVES,
+    BatchNorm,
+    Divisor,
+    LowRank,
+    Readable,
+    Recipe,
+    Scale,
+)
 
 Array = np.ndarray
 
@@ -33,6 +41,8 @@ def read_arrays(recipe: Recipe, store: Readable) -> Arrays:
     for fold in recipe.folds:
         if isinstance(fold, LowRank):
             arrays = _low_rank(arrays, fold, recipe, store)
+        elif isinstance(fold, Divisor):
+            arrays = arrays._replace(W2=arrays.W2 / _wide(store, fold.key)[:, None])
         elif isinstance(fold, Scale):
             number = _wide(store, fold.key) * fold.number if fold.key else np.asarray(fold.number)
             arrays = _affine(arrays, fold.target, number, None)

@@ -89,7 +89,14 @@ class LowRank:
     factor: float = 1.0
 
 
-Fold = BatchNorm | Scale | LowRank
+@dataclass(frozen=True, slots=True)
+class Divisor:
+    """A tensor by which the hidden layer is divided: AutoAWQ's ScaledActivation."""
+
+    key: str
+
+
+Fold = BatchNorm | Scale | LowRank | Divisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +146,8 @@ def fold_keys(fold: Fold) -> tuple[str, ...]:
         return tuple(f"{fold.stem}.{leaf}" for leaf in BATCH_NORM_LEAVES)
     if isinstance(fold, LowRank):
         return fold.down, fold.up
+    if isinstance(fold, Divisor):
+        return (fold.key,)
     return (fold.key,) if fold.key else ()
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files.directory import Index
 from portable_ffn.checkpoint._files.foreign import refuse_adapter_tensors
@@ -11,6 +13,8 @@ from portable_ffn.checkpoint._files.gguf import read_gguf
 from portable_ffn.checkpoint._files.mapped import Mapped, status
 from portable_ffn.checkpoint._files.safetensors import read_header
 from portable_ffn.checkpoint._files.tensor import Encoding, TensorInfo
+from portable_ffn.checkpoint._tensors.gguf import plan_gguf
+from portable_ffn.checkpoint._tensors.gguf_names import renamed
 from portable_ffn.checkpoint._tensors.quantised import decode_plan
 
 
@@ -29,8 +33,8 @@ class Contents(NamedTuple):
 def read_contents(found: list[Path] | Index, config: dict[str, Any]) -> Contents:
     """The tensors of all files; by an index, each in the file that it names, and no others."""
     files = found if isinstance(found, list) else sorted(set(found.places.values()))
-    if len(files) == 1 and files[0].name.endswith(".gguf"):
-        return _read_gguf(files[0])
+    if files[0].name.endswith(".gguf"):
+        return _read_gguf(files)
     contents = Contents(config, {}, {}, {}, {}, {}, {})
     for file in files:
         try:
@@ -49,7 +53,12 @@ def read_contents(found: list[Path] | Index, config: dict[str, Any]) -> Contents
     if isinstance(found, Index):
         _check_index(found, contents.tensors)
     refuse_adapter_tensors(files[0], contents.tensors)
-    logical, encodings = decode_plan(contents.tensors, config)
+
+    def fetch(name: str) -> np.ndarray[Any, Any]:
+        info = contents.tensors[name]
+        return contents.files[info.file].array(info)
+
+    logical, encodings = decode_plan(contents.tensors, config, fetch, contents.metadata)
     aliases = _aliases(contents, logical)
     logical |= {name: logical[kept]._replace(name=name) for name, kept in aliases.items()}
     return contents._replace(logical=logical, encodings=encodings, aliases=aliases)
@@ -72,9 +81,34 @@ def _check_index(index: Index, tensors: Mapping[str, TensorInfo]) -> None:
             raise CheckpointError(f"{index.path}: doesn't name {name[:200]!r}, which is in {info.file.name}")
 
 
-def _read_gguf(file: Path) -> Contents:
-    """A GGUF file, whose metadata serve as its config."""
-    mapped = Mapped(file, status(file).st_size)
-    header = read_gguf(file, mapped)
-    texts = {key: str(value) for key, value in header.metadata.items() if not isinstance(value, list)}
-    return Contents(header.metadata, texts, header.tensors, header.logical, header.encodings, {}, {file: mapped})
+def _read_gguf(files: list[Path]) -> Contents:
+    """A GGUF file, or the parts of one in their order, whose metadata serve as the config."""
+    contents = Contents({}, {}, {}, {}, {}, {}, {})
+    logical: dict[str, TensorInfo] = {}
+    kinds: dict[str, str] = {}
+    for number, file in enumerate(files):
+        mapped = Mapped(file, status(file).st_size)
+        header = read_gguf(file, mapped)
+        count, own = header.metadata.get("split.count", 1), header.metadata.get("split.no", 0)
+        if (count, own) != (len(files), number) and (count not in (0, 1) or len(files) > 1):
+            raise CheckpointError(
+                f"{file}: says that it is part {own} of {count} of a split GGUF, counted from 0, and stands as part "
+                f"{number} of {len(files)}; put all parts into one directory, under the names they were given"
+            )
+        for name, info in header.tensors.items():
+            if name in contents.tensors:
+                first = contents.tensors[name].file.name
+                raise CheckpointError(f"{file}: tensor {name[:200]!r} is in {first} too; it must be in one part")
+            contents.tensors[name] = info
+        logical |= header.logical
+        kinds |= header.kinds
+        contents.files[file] = mapped
+        # The first part has the metadata of the model, the others their own number alone.
+        contents.config.update({key: value for key, value in header.metadata.items() if key not in contents.config})
+    texts = {key: str(value) for key, value in contents.config.items() if not isinstance(value, list)}
+    meant, encodings = plan_gguf(contents.tensors, logical, kinds)
+    aliases = {new: old for old, new in renamed(meant, contents.config).items()}
+    meant = {name: info for name, info in meant.items() if name not in aliases.values()} | {
+        new: meant[old]._replace(name=new) for new, old in aliases.items()
+    }
+    return contents._replace(metadata=texts, logical=meant, encodings=encodings, aliases=aliases)

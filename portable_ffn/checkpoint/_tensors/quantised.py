@@ -1,109 +1,172 @@
-"""Quantised weights, recognised by their tensors' names and dtypes, and folded into one logical tensor each.
+"""Quantised weights, recognised by their tensors' names and dtypes and by the config, one logical tensor for each.
 
-What has a decoder in `dequantise` is read; every other format is named, and refused when it is read.
+What `formats` has a row for is read; every other format is named by `unread`, and refused when it is read.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
+import numpy as np
+
+from portable_ffn._arrays.dtype import REAL_FLOATING
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files.tensor import Encoding, TensorInfo
-from portable_ffn.checkpoint._tensors.unread import REFUSED, Refused
+from portable_ffn.checkpoint._tensors.compressed import online
+from portable_ffn.checkpoint._tensors.formats import FORMATS
+from portable_ffn.checkpoint._tensors.module import Misfit, Module, Plan
+from portable_ffn.checkpoint._tensors.scheme import Scheme, block_sizes, read_scheme
+from portable_ffn.checkpoint._tensors.unread import METHODS, REFUSED, REFUSED_FIRST, Method, Refused
 
-_INTEGERS: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
-# What writers of FP8 store beside a weight for its activations; it doesn't change the weight.
-_ACTIVATION_SCALES: Final = (".input_scale", ".input_scale_ub", ".activation_scale", ".output_scale")
-
-
-class _Scheme(NamedTuple):
-    """What quantization_config says: the tool, its bits a weight, the sizes (rows, columns) of blocks of one scale."""
-
-    method: str | None
-    bits: int | None
-    blocks: frozenset[tuple[int, int]]
-
-
-class _Plan(NamedTuple):
-    """A logical tensor, its recipe, and the names on disk that it hides."""
-
-    info: TensorInfo
-    encoding: Encoding
-    hidden: tuple[str, ...]
+_CODES: Final = frozenset({"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"})
+_FLOAT8: Final = "float8"
 
 
 def decode_plan(
-    tensors: Mapping[str, TensorInfo], config: Mapping[str, Any]
+    tensors: Mapping[str, TensorInfo],
+    config: Mapping[str, Any],
+    fetch: Callable[[str], np.ndarray[Any, Any]],
+    metadata: Mapping[str, str],
 ) -> tuple[dict[str, TensorInfo], dict[str, Encoding]]:
-    """The logical tensors, and the recipes of those that are not on disk as they are."""
-    scheme = _read_scheme(config)
+    """The logical tensors, and the encodings of those that are not on disk as they are; `fetch` reads a small one."""
+    scheme, blocks = read_scheme(config), block_sizes(config)
+    if scheme.method is None and "tensor_names" in metadata:
+        # torchao's own writer says it in the metadata alone.
+        scheme = Scheme("torchao", {})
+    method = METHODS.get(scheme.method or "")
     logical = dict(tensors)
     encodings: dict[str, Encoding] = {}
     for name, info in tensors.items():
         if name not in logical:
             continue
-        for new, encoding, hidden in _planned(info, tensors, scheme):
+        for plan in _planned(info, tensors, scheme, method, blocks, fetch):
+            new, encoding = plan.info, plan.encoding
             if new.name in tensors and new.name != name:
                 raise CheckpointError(
                     f"{info.file}: has both {name!r} ({encoding.format}) and {new.name!r}; one must go"
                 )
-            for other in (name, *hidden):
+            for other in (name, *plan.hidden):
                 logical.pop(other, None)
             logical[new.name] = new
             encodings[new.name] = encoding
     return logical, encodings
 
 
-def _planned(info: TensorInfo, tensors: Mapping[str, TensorInfo], scheme: _Scheme) -> Iterator[_Plan]:
-    """The fold, one at most, of which the tensor holds the values."""
-    if info.dtype.startswith("float8") and info.dtype != "float8_e8m0fnu":
-        yield _plan_fp8(info, tensors, scheme.blocks)
-    elif info.dtype == "uint8" and info.name.endswith("_blocks") and info.name[:-6] + "scales" in tensors:
-        yield _plan_mxfp4(info, tensors[info.name[:-6] + "scales"])
-    elif info.dtype in _INTEGERS:
-        for row in REFUSED:
-            layer = info.name.removesuffix(row.values)
-            if layer != info.name and all(layer + end in tensors for end in row.beside):
-                yield _plan_refused(info, row, layer, tensors, scheme)
-                return
+def _planned(
+    info: TensorInfo,
+    tensors: Mapping[str, TensorInfo],
+    scheme: Scheme,
+    method: Method | None,
+    blocks: frozenset[tuple[int, int]],
+    fetch: Callable[[str], np.ndarray[Any, Any]],
+) -> Iterator[Plan]:
+    """The plan, one at most, of which the tensor holds the codes."""
+    if method is not None:
+        if plan := _plan_by_method(info, tensors, scheme, method):
+            yield plan
+        return
+    coded = info.dtype in _CODES or info.dtype.startswith(_FLOAT8)
+    if coded and (plan := _plan_by_name(info, tensors, scheme, REFUSED_FIRST)):
+        yield plan
+        return
+    for row in FORMATS:
+        layer = info.name.removesuffix(row.values)
+        fits = info.dtype in row.dtypes and (layer != info.name or not row.values)
+        if not fits or not all(layer + end in tensors for end in row.beside):
+            continue
+        module = Module(layer, info, tensors, scheme, blocks, fetch)
+        try:
+            plan = _refused_beside(module) or row.plan(module)
+        except Misfit as fault:
+            yield _misfit(module, row.name, row.values, str(fault))
+            return
+        if plan is not None:
+            yield plan
+            return
+    if coded and (plan := _plan_by_name(info, tensors, scheme, REFUSED)):
+        yield plan
 
 
-def _plan_fp8(info: TensorInfo, tensors: Mapping[str, TensorInfo], blocks: frozenset[tuple[int, int]]) -> _Plan:
-    """An eight-bit float with its scale: "_scale_inv" (DeepSeek) and "_scale" (the rest) are both factors."""
-    scales = tuple(info.name + end for end in ("_scale_inv", "_scale") if info.name + end in tensors)
-    if len(scales) != 1 or info.name + "_scale_2" in tensors:
-        return _Plan(info, Encoding(f"{info.dtype} without one scale", (info.name,)), ())
-    layer = info.name.removesuffix(".weight")
-    # The name belongs to one scheme, whose blocks are 128 x 128 by default (DeepSeek-V3; FineGrainedFP8Config of
-    # transformers).
-    if scales[0].endswith("_scale_inv"):
-        blocks = blocks or frozenset({(128, 128)})
-    encoding = Encoding("FP8", (info.name, *scales), blocks)
-    return _Plan(info._replace(dtype="float32"), encoding, (*scales, *(layer + end for end in _ACTIVATION_SCALES)))
+def _plan_by_name(
+    info: TensorInfo, tensors: Mapping[str, TensorInfo], scheme: Scheme, table: Sequence[Refused]
+) -> Plan | None:
+    """The refusal of a format that its names tell."""
+    for row in table:
+        layer = info.name.removesuffix(row.values)
+        if layer != info.name and all(layer + end in tensors for end in row.beside):
+            return _plan_refused(info, row, layer, tensors, scheme)
+    return None
 
 
-def _plan_mxfp4(blocks: TensorInfo, scales: TensorInfo) -> _Plan:
-    """GPT-OSS: blocks (..., out, groups, 16 bytes), scales (..., out, groups)."""
-    target = blocks._replace(name=blocks.name.removesuffix("_blocks"))
-    sources = (blocks.name, scales.name)
-    if scales.dtype != "uint8" or blocks.shape != (*scales.shape, 16) or len(scales.shape) < 2:
-        encoding = Encoding("MXFP4 whose blocks and scales don't fit", sources)
-        return _Plan(target._replace(dtype=encoding.format), encoding, sources)
-    *experts, out, groups = scales.shape
-    # The weights that GPT-OSS stores without quantisation are (experts, in, out).
-    shape = (*experts, groups * 32, out) if experts else (out, groups * 32)
-    return _Plan(target._replace(dtype="float32", shape=shape), Encoding("MXFP4", sources), sources)
+def _refused_beside(module: Module) -> Plan | None:
+    """The refusal of a layer whose inputs are changed at run time, so that its weight alone says too little."""
+    layer = module.name.removesuffix(".weight")
+    if layer + ".pre_quant_scale" in module.tensors:
+        integer = module.values.dtype == "int8"
+        kind = "ModelOpt SmoothQuant" if integer else "ModelOpt AWQ"
+        return _named(module.values, layer, f"{kind} (pre_quant_scale)", module.tensors)
+    if module.scheme.method == "compressed-tensors" and online(module.scheme.settings):
+        return _named(module.values, layer, "compressed-tensors with transforms at run time", module.tensors)
+    return None
+
+
+def _named(info: TensorInfo, layer: str, name: str, tensors: Mapping[str, TensorInfo]) -> Plan:
+    """A layer of a format that is only known by name."""
+    hidden = tuple(other for other in _beside(layer, tensors) if other not in (info.name, layer + ".bias"))
+    target = info._replace(name=layer + ".weight", dtype=name, shape=_as_matrix(info.shape))
+    return Plan(target, Encoding(name, (info.name,)), hidden)
+
+
+def _as_matrix(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a matrix, whatever is packed: what the codes of a format that is not read amount to is not known."""
+    return shape if len(shape) <= 2 else (shape[0], math.prod(shape[1:]))
+
+
+def _beside(layer: str, tensors: Mapping[str, TensorInfo]) -> list[str]:
+    """The tensors under a layer's name, but for what has a deeper path."""
+    start = layer + "."
+    return [name for name in tensors if name.startswith(start)]
+
+
+def _misfit(module: Module, name: str, values: str, fault: str) -> Plan:
+    """A layer that contradicts its own format."""
+    layer = module.name.removesuffix(".weight") if not values else module.name
+    target = module.name if not values or values == "_blocks" else layer + ".weight"
+    info = module.values._replace(name=target, dtype=name)
+    hidden = tuple(other for other in _beside(layer, module.tensors) if other not in (info.name, layer + ".bias"))
+    return Plan(info, Encoding(name, (module.values.name,), fault=fault), hidden)
+
+
+def _plan_by_method(info: TensorInfo, tensors: Mapping[str, TensorInfo], scheme: Scheme, method: Method) -> Plan | None:
+    """A tensor of a layer that the config says is of a format that is not read."""
+    for end in method.values:
+        layer = info.name.removesuffix(end)
+        if layer == info.name:
+            continue
+        plain = info.dtype in REAL_FLOATING
+        if plain and (end != ".weight" or not method.online or len(info.shape) < 2 or _left_out(layer, scheme)):
+            return None
+        if end == ".weight" and not plain and len(info.shape) < 1:
+            return None
+        return _named(info, layer, method.name, tensors)
+    return None
+
+
+def _left_out(layer: str, scheme: Scheme) -> bool:
+    """Whether the config says that a layer is left as it is."""
+    names = scheme.settings.get("modules_to_not_convert") or ["lm_head"]
+    return isinstance(names, list) and any(isinstance(name, str) and name in layer for name in names)
 
 
 def _plan_refused(
-    info: TensorInfo, row: Refused, layer: str, tensors: Mapping[str, TensorInfo], scheme: _Scheme
-) -> _Plan:
+    info: TensorInfo, row: Refused, layer: str, tensors: Mapping[str, TensorInfo], scheme: Scheme
+) -> Plan:
     """A format that is named only; its shape is (out, in) where the shapes beside it tell that."""
     name = row.format
     # Several tools write these names; the config says which it was.
-    if scheme.method and row.values == ".qweight":
+    if row.values == ".qweight" and scheme.method:
         name = {"gptq": "GPTQ", "awq": "AWQ"}.get(scheme.method, scheme.method)
-    elif scheme.method and "integer" in name:
+    elif "integer" in name and scheme.method:
         name = f"{name} of {scheme.method}"
     shape = info.shape
     if row.values == ".qweight" and len(shape) == 2:
@@ -112,35 +175,9 @@ def _plan_refused(
             shape = (*columns, shape[0])  # AWQ packs along the outputs
         elif layer + ".g_idx" in tensors:
             shape = (shape[1], math.prod(tensors[layer + ".g_idx"].shape))
-        elif scheme.bits:
-            shape = (shape[1], shape[0] * 32 // scheme.bits)
-    beside = tuple(layer + end for end in row.beside)
-    more = tuple(layer + end for end in row.more)
     target = info.name if row.values == ".kernel" else layer + ".weight"
-    info = info._replace(name=target, dtype=name, shape=shape)
-    return _Plan(info, Encoding(name, (layer + row.values, *beside)), (*beside, *more))
-
-
-def _read_scheme(config: Mapping[str, Any]) -> _Scheme:
-    """quantization_config, which stands at the top or in the config of a part."""
-    method, bits, blocks = None, None, set()
-    for part in (config, *config.values()):
-        found = part.get("quantization_config") if isinstance(part, Mapping) else None
-        if not isinstance(found, Mapping):
-            continue
-        method = found["quant_method"] if isinstance(found.get("quant_method"), str) else method
-        bits = found["bits"] if found.get("bits") in (2, 3, 4, 8) else bits
-        sizes = [found.get("weight_block_size")]
-        groups = found.get("config_groups")
-        for group in groups.values() if isinstance(groups, Mapping) else ():
-            weights = group.get("weights") if isinstance(group, Mapping) else None
-            sizes.append(weights.get("block_structure") if isinstance(weights, Mapping) else None)
-        for size in sizes:
-            if size is None:
-                continue
-            if not isinstance(size, list) or len(size) != 2 or not all(type(n) is int and 0 < n < 2**31 for n in size):
-                raise CheckpointError(
-                    f"quantization_config: a block's size must be two whole numbers, got {str(size)[:80]}"
-                )
-            blocks.add((size[0], size[1]))
-    return _Scheme(method, bits, frozenset(blocks))
+    info = info._replace(name=target, dtype=name, shape=_as_matrix(shape))
+    beside = tuple(layer + end for end in row.beside)
+    hidden = tuple(layer + end for end in (*row.beside, *row.more))
+    fault = "" if scheme.method else row.why
+    return Plan(info, Encoding(name, (layer + row.values, *beside), fault=fault), hidden)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +12,8 @@ import numpy as np
 from portable_ffn._arrays.dtype import REAL_FLOATING
 from portable_ffn._arrays.kind import kind_of
 from portable_ffn.checkpoint._errors import CheckpointError
-from portable_ffn.checkpoint._files.directory import find_files, read_config, read_index
+from portable_ffn.checkpoint._files.directory import find_files, gguf_parts, read_config, read_index
+from portable_ffn.checkpoint._files.dtypes import numpy_dtype
 from portable_ffn.checkpoint._files.foreign import refuse_adapter_files, refuse_names
 from portable_ffn.checkpoint._files.mapped import is_directory
 from portable_ffn.checkpoint._files.tensor import TensorInfo
@@ -130,6 +131,25 @@ class Store:
                 "save the model in one of those"
             )
 
+    def check_formats(self, names: Sequence[str]) -> None:
+        """CheckpointError where one of these is quantised in a way that is not read, whatever its shape amounts to."""
+        for name in names:
+            if self._aliases.get(name, name) in self._encodings:
+                self.check_readable(name)
+
+    def dtype_in_words(self, names: Sequence[str]) -> str:
+        """The dtype that the first of these is read in, and the formats that they all come from."""
+        there = [self._aliases.get(name, name) for name in names if name in self._logical]
+        dtype = self._logical[there[0]].dtype if there[0] in self._logical else self._logical[names[0]].dtype
+        formats = dict.fromkeys(self._encodings[name].format for name in there if name in self._encodings)
+        if not formats or dtype not in REAL_FLOATING:
+            return dtype
+        return f"{dtype} {'from' if there[0] in self._encodings else 'and'} {' and '.join(formats)}"
+
+    def dtype_of(self, name: str) -> np.dtype[Any]:
+        """The dtype that `read_logical` gives."""
+        return numpy_dtype(self._logical[name].dtype)
+
     def sources(self, name: str) -> tuple[str, ...]:
         """The names on disk that a logical tensor is read from; KeyError if there is no such tensor."""
         name = self._aliases.get(name, name)
@@ -176,5 +196,5 @@ def open_store(path: str | os.PathLike[str]) -> Store:
             refuse_names(path.parent, [path.name])
         if path.name.endswith(".json"):
             raise CheckpointError(f"{path}: holds no tensors; give the path of the directory")
-        contents = read_contents([path], {})
+        contents = read_contents(gguf_parts(path) if path.name.endswith(".gguf") else [path], {})
     return Store(path, contents)
