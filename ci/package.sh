@@ -17,6 +17,7 @@ for python in python3.11 python3.12 python3.13 python3.14; do
     "$BARE/$python/bin/python" -m pip install -q --disable-pip-version-check dist/*.whl 2>/dev/null
     (cd "$BARE" && "$BARE/$python/bin/python" - <<'PYTHON'
 import sys
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from portable_ffn.testing import check
 
 y = feed_forward(np.ones((2, 8)), *init_weights(8, 32), activation="gelu")
 assert y.shape == (2, 8)
-check(feed_forward, activation="gelu", backends="numpy").raise_if_failed()
+check(partial(feed_forward, activation="gelu"), activation="gelu", backends="numpy").raise_if_failed()
 print(f"the wheel works on Python {sys.version.split()[0]} with NumPy {np.__version__}")
 PYTHON
     )
