@@ -7,6 +7,7 @@ from portable_ffn.testing._backends.select import select
 from portable_ffn.testing._plan import Plan
 from portable_ffn.testing._report.report import Report
 from portable_ffn.testing._report.rows import Row
+from portable_ffn.testing._report.run import run_of
 
 
 def check(
@@ -75,4 +76,7 @@ def check(
     rows += plan.rows(selection.places, progress)
     versions = {place.backend.library: place.backend.version() for place in selection.places}
     network = plan.network({dtype for place in selection.places for dtype in place.dtypes})
-    return Report(tuple(rows), versions, selection.absent, (network,), (plan.note,) if plan.note else ())
+    notes = (plan.note,) if plan.note else ()
+    options = {"activation": network.name, "gated": gated, "bias": bias, "d_model": d_model, "d_ff": d_ff, "seed": seed}
+    run = run_of(fn, **options)
+    return Report(tuple(rows), versions, selection.absent, (network,), notes, run, tuple(plan.curves))

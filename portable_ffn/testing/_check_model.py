@@ -21,6 +21,7 @@ from portable_ffn.testing._measure.compare import compare, shares
 from portable_ffn.testing._models.unequal import equal
 from portable_ffn.testing._report.report import Report
 from portable_ffn.testing._report.rows import Row
+from portable_ffn.testing._report.run import run_of_model
 from portable_ffn.testing._report.text import said
 
 # One row a library: its other ways of running are what the matrix is for.
@@ -90,7 +91,9 @@ def check_model(
     versions = {place.backend.library: place.backend.version() for place in places}
     store = next((entry.store for entry in entries if entry.store is not None), None)
     notes = [] if store is None else missing_layers(entries, store)
-    return Report((*missing, *rows), versions, selection.absent, notes=tuple(notes))
+    return Report(
+        (*missing, *rows), versions, selection.absent, notes=tuple(notes), run=run_of_model(path, seed=seed, **facts)
+    )
 
 
 def _names(entries: list[Any]) -> list[str]:

@@ -21,6 +21,7 @@ from portable_ffn.testing._inputs.cases import Case, Inputs, chosen
 from portable_ffn.testing._inputs.placed import placed, positional, written
 from portable_ffn.testing._inputs.signature import arrays_meant, arrays_taken, not_taken, told_of_none
 from portable_ffn.testing._measure.compare import Agreement, compare
+from portable_ffn.testing._measure.curve import THROUGH_ONES, Curve, recovered
 from portable_ffn.testing._measure.example import smallest
 from portable_ffn.testing._report.rows import Row
 from portable_ffn.testing._report.text import said
@@ -55,6 +56,7 @@ class Plan:
         self.cases = chosen(cases)
         self.answers: dict[tuple[str, str, str], tuple[Inputs, Float64, Float64]] = {}
         self.known: dict[tuple[int, str], Known] = {}
+        self.curves: list[Curve] = []
         # An unknown activation is told once, and not by every row.
         oracle.feed_forward([0.0], [[0.0]], None, [[0.0]], None, [[0.0]] if gated else None, activation=activation)
 
@@ -70,6 +72,8 @@ class Plan:
                         row = self.row(wrapped, place.backend, place.device, dtype, case)
                         if progress is not None:
                             progress(row)
+                        if row.status == "fail" and not self.curves and not place.backend.slow:
+                            self._recover(wrapped, place.backend, place.device, dtype)
                         yield row
 
     def row(self, wrapped: Function, backend: Backend, device: str, dtype: str, case: Case) -> Row:
@@ -104,6 +108,21 @@ class Plan:
         if served != dtype:
             return fill("gap", found.worst, (f"{dtype} served as {served}",), narrowed(backend, dtype, served))
         return fill("pass", found.worst)
+
+    def _recover(self, wrapped: Function, backend: Backend, device: str, dtype: str) -> None:
+        """The shape of the activation, the first time that something failed, for the report."""
+        case, name = THROUGH_ONES, f"{activation_name(self.activation)}{', gated' if self.gated else ''}"
+        inputs, expected, bound = self.answer(case, dtype, dtype)
+        with backend.inside(), np.errstate(all=self.errors):
+            found = recovered(
+                name,
+                f"{backend.name} {device} {dtype}",
+                lambda: wrapped(*placed(backend, device, dtype, case, inputs)),
+                inputs,
+                expected,
+                bound,
+            )
+        self.curves += [] if found is None else [found]
 
     def network(self, dtypes: Iterable[str]) -> Network:
         """What decides which faults this can see in some dtypes."""

@@ -24,6 +24,12 @@ class Report(Findings):
         The networks that were run, from which `visible` says what can't be seen.
     notes : tuple of str
         What was not checked, and why.
+    run : Run
+        What was checked, and how it can be checked again.
+    subject : str
+        What was checked, by name.
+    curves : tuple of Curve
+        The shapes of the activations of networks that failed.
     """
 
     __slots__ = ()

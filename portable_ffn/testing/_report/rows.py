@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from portable_ffn.testing._faults.visible import Network, Visibility, visible
+from portable_ffn.testing._measure.curve import Curve
 from portable_ffn.testing._measure.example import Example
+from portable_ffn.testing._report.run import NO_RUN, Run
 
 Status = Literal["pass", "fail", "gap", "error"]
 
@@ -71,6 +73,10 @@ class Findings:
         The networks that were run, from which `visible` says what can't be seen.
     notes : tuple of str
         What was not checked, and why.
+    run : Run
+        What was checked, and how it can be checked again.
+    curves : tuple of Curve
+        The shapes of the activations of networks that failed.
     """
 
     rows: tuple[Row, ...]
@@ -78,6 +84,13 @@ class Findings:
     absent: dict[str, str] = field(default_factory=dict)
     networks: tuple[Network, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
+    run: Run = NO_RUN
+    curves: tuple[Curve, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """What was checked, by name."""
+        return self.run.subject
 
     @property
     def passed(self) -> bool:
