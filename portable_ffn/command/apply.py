@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 
 from portable_ffn.command import CannotRun
@@ -62,6 +63,11 @@ def run(args: argparse.Namespace) -> int:
         )
     except CannotRun as error:
         raise CannotRun(as_options(str(error))) from None
+    except MemoryError as error:
+        raise CannotRun(f"there is not enough memory: {error}; give less with --memory") from None
+    except OSError as error:
+        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        raise CannotRun(f"{where}{error.strerror or error}") from None
     except KeyboardInterrupt:
         print("portable-ffn apply: interrupted; the same command goes on where this stood", file=sys.stderr)
         return 130

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from portable_ffn.__main__ import main
-from portable_ffn.command._apply.npy import NpyTarget
+from portable_ffn.command._apply.npy_target import NpyTarget
 from portable_ffn.testing import assert_agrees
 from tests.command.applied import command, expected, left, refused, rows, run, write_model
 
@@ -92,7 +92,7 @@ def test_a_torn_line_of_the_journal_counts_for_nothing(interrupted, model, capsy
     assert y.read_bytes() == whole
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]\n", b"\xff\n", b'{"key": 1, "block": 16}\n[16, 1]\n'])
+@pytest.mark.parametrize("content", [b"", b"{", b'{"portable_ffn": "ap', b'{"key": 1, "block": 16}\n[16, 1]\n'])
 def test_a_journal_of_nonsense(interrupted, model, capsys, content):
     x, y, whole = interrupted
     y.with_name("y.npy.journal").write_bytes(content)

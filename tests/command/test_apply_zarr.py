@@ -36,7 +36,7 @@ def test_zarr_in_zarr_out(tmp_path, model, capsys, zarr, monkeypatch, chunks, bl
 
 
 def test_zarr_goes_on(tmp_path, model, capsys, zarr, small_blocks, monkeypatch):
-    from portable_ffn.command._apply.zarr import ZarrTarget
+    from portable_ffn.command._apply.zarr_target import ZarrTarget
 
     x = rows(90, 8)
     save_zarr(zarr, tmp_path / "x.zarr", x, (16, 8))
@@ -58,7 +58,7 @@ def test_zarr_goes_on(tmp_path, model, capsys, zarr, small_blocks, monkeypatch):
 
 @pytest.mark.parametrize("content", [None, b"", b"torn"])
 def test_zarr_whose_chunk_is_torn(tmp_path, model, capsys, zarr, small_blocks, monkeypatch, content):
-    from portable_ffn.command._apply.zarr import ZarrTarget
+    from portable_ffn.command._apply.zarr_target import ZarrTarget
 
     x = rows(90, 8)
     save_zarr(zarr, tmp_path / "x.zarr", x, (16, 8))

@@ -1,7 +1,7 @@
 """The layer that is applied, its weights mapped or cast, and what says whether it is still the same one."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from portable_ffn._arrays.dtype import dtype_name, widest
 from portable_ffn.command import CannotRun
+from portable_ffn.command._apply.fingerprint import Fingerprint, arrays_of, fingerprint, versions
 from portable_ffn.command._apply.memory import RESERVE, Tracing, in_words, mapped_bytes
 from portable_ffn.command._words import one_line
 
@@ -26,28 +27,62 @@ def choose(model: str, layer: int, stack: str | None, name: str | None, facts: M
         raise CannotRun(one_line(error)) from None
 
 
-def load(entry: Any, dtype: str | None, x: np.dtype[Any], limit: int, tracing: Tracing) -> Any:
-    """The network in the dtype that it is computed in with x, its weights mapped where they have that already.
+class Layer:
+    """A layer that is loaded in the dtype that it is computed in with x, its weights mapped where they have that.
 
     Raises CannotRun where the weights alone don't fit the limit, before they are read where the sizes tell.
     """
-    if entry.problem is not None:
-        raise CannotRun(one_line(entry.problem))
-    itemsize = 2 if entry.dtype in ("float16", "bfloat16") else 4
-    matrices = 3 if entry.form in ("gated", "fused-gated") else 2
-    _must_fit(entry, matrices * math.prod((entry.d_model, entry.d_ff, itemsize)), limit)
-    try:
-        network = entry.load()
-    except (OSError, ValueError) as error:
-        raise CannotRun(one_line(error)) from None
-    arrays = list(arrays_of(network))
-    tracing.mapped = mapped_bytes(iter(arrays))
-    wanted = dtype or widest([dtype_name(x), *(dtype_name(array.dtype) for array in arrays)])
-    if any(dtype_name(array.dtype) != wanted for array in arrays):
-        _must_fit(entry, tracing.mapped + sum(a.size for a in arrays) * np.dtype(wanted).itemsize, limit)
-        network = network.to(dtype=wanted)
-    _must_fit(entry, tracing.peak(), limit)
-    return network
+
+    def __init__(self, entry: Any, dtype: str | None, x: np.dtype[Any], limit: int, tracing: Tracing) -> None:
+        if entry.problem is not None:
+            raise CannotRun(one_line(entry.problem))
+        self.name: str = entry.name
+        self.files = sorted({Path(info.file) for info in entry.store.tensors.values()})
+        itemsize = 2 if entry.dtype in ("float16", "bfloat16") else 4
+        matrices = 3 if entry.form in ("gated", "fused-gated") else 2
+        _must_fit(entry, matrices * math.prod((entry.d_model, entry.d_ff, itemsize)), limit)
+        self._versions = self._now()
+        try:
+            network = entry.load()
+        except (OSError, ValueError) as error:
+            raise CannotRun(one_line(error)) from None
+        arrays = list(arrays_of(network))
+        tracing.mapped = mapped_bytes(iter(arrays))
+        self._read = self.fingerprint = fingerprint(network)
+        wanted = dtype or widest([dtype_name(x), *(dtype_name(array.dtype) for array in arrays)])
+        if any(dtype_name(array.dtype) != wanted for array in arrays):
+            _must_fit(entry, tracing.mapped + sum(a.size for a in arrays) * np.dtype(wanted).itemsize, limit)
+            network = network.to(dtype=wanted)
+            self._read = fingerprint(network)
+        _must_fit(entry, tracing.peak(), limit)
+        self.network = network
+        if self._now() != self._versions:
+            raise CannotRun(f"{self.files[0].parent}: has changed while it was read; run again")
+
+    def key(self) -> list[Any]:
+        """What changes when the weights do: their numbers, and their files by size and time of change."""
+        files = [[file.name, *one[2:4]] for file, one in zip(self.files, self._versions, strict=True)]
+        return [self.name, self.fingerprint.arrays, files]
+
+    def must_be_unchanged(self) -> None:
+        """CannotRun where the weights are not those that were read at first: a mapped file shows who writes to it."""
+        now = self._now()
+        if now == self._versions:
+            return
+        if self._again() != self._read:
+            raise CannotRun(f"the weights of {self.name} have changed while they were used; run again")
+        self._versions = now
+
+    def _again(self) -> Fingerprint:
+        """The digests of what is in memory, and in mapped files, at this moment."""
+        return fingerprint(self.network)
+
+    def _now(self) -> list[list[int]]:
+        """The versions of the files."""
+        try:
+            return versions(self.files)
+        except OSError as error:
+            raise CannotRun(f"the weights can't be read any more: {error.filename}: {error.strerror}") from None
 
 
 def _must_fit(entry: Any, size: float, limit: int) -> None:
@@ -57,21 +92,3 @@ def _must_fit(entry: Any, size: float, limit: int) -> None:
             f"--memory must be more than {in_words(size + RESERVE)} for the weights of {entry.name} and what "
             f"computes with them, got {in_words(limit)}",
         )
-
-
-def arrays_of(network: Any) -> Iterator[Any]:
-    """The arrays that a network holds: its weights and those of its normalisations."""
-    norms = (getattr(network, place, None) for place in ("before", "middle", "after"))
-    parts = [*network.weights, *(array for norm in norms if norm is not None for array in (norm.gamma, norm.beta))]
-    return (array for array in parts if array is not None)
-
-
-def identity_of(entry: Any) -> dict[str, Any]:
-    """What changes when the layer does: its name, its facts, and its files by size and time of change."""
-    files = sorted({Path(info.file) for info in entry.store.tensors.values()})
-    return {
-        "layer": entry.name,
-        "activation": repr(entry.activation),
-        "evidence": list(entry.evidence),
-        "files": [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files],
-    }

@@ -5,21 +5,29 @@ gone with the block. In C order a row is contiguous, in Fortran order a column i
 first axis fastest, so that input and output files of one order hold the same row at the same place.
 """
 
+import contextlib
 import math
 import os
-from io import BytesIO, FileIO
+import stat
+import time
+import warnings
+from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib import format as npy_format
 
 from portable_ffn._arrays.dtype import COMPUTABLE, dtype_name
-from portable_ffn.checkpoint._files.sync import sync_directory
 from portable_ffn.command import CannotRun
-from portable_ffn.command._apply.output import must_be_regular
+from portable_ffn.command._apply.own_files import version, write_at
 
 Block = npt.NDArray[Any]
+
+_NONBLOCK = sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NONBLOCK"))
+# Seconds. Systems tell the time of a change in steps of up to a hundredth.
+_CLOCK = 0.02
 
 
 class Layout(NamedTuple):
@@ -44,9 +52,8 @@ class Layout(NamedTuple):
 class Rows:
     """An .npy file as `rows` rows of `width` numbers."""
 
-    def __init__(self, layout: Layout) -> None:
-        self._file: FileIO | None = None
-        self.layout = layout
+    def __init__(self, path: Path, layout: Layout, descriptor: int = -1) -> None:
+        self.path, self.layout, self.descriptor = path, layout, descriptor
         self.shape, self.dtype = layout.shape, layout.dtype
         self.rows, self.width = layout.rows, layout.shape[-1]
 
@@ -72,33 +79,27 @@ class Rows:
             for k in range(self.width):
                 self._write(columns[k], k * self.rows + start)
 
-    @property
-    def file(self) -> FileIO:
-        """The file, which is unbuffered."""
-        assert self._file is not None
-        return self._file
-
     def close(self) -> None:
         """Let go of the file."""
-        if self._file is not None:
-            self._file.close()
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
     def _read_into(self, block: Block, place: int) -> None:
         """Numbers from the place of the first one."""
-        self.file.seek(self.layout.offset + place * block.itemsize)
         left = block.data.cast("B") if block.size else memoryview(b"")
-        while left:
-            count = self.file.readinto(left)
-            if not count:
-                raise CannotRun(f"{self.file.name}: has been cut off while it was read")
-            left = left[count:]
+        with FileIO(self.descriptor, closefd=False) as file:
+            file.seek(self.layout.offset + place * block.itemsize)
+            while left:
+                count = file.readinto(left)
+                if not count:
+                    raise CannotRun(f"{self.path}: has been cut off while it was read")
+                left = left[count:]
 
     def _write(self, block: Block, place: int) -> None:
-        """Numbers to the place of the first one; an unbuffered file may take them in pieces."""
-        self.file.seek(self.layout.offset + place * block.itemsize)
-        left = block.data.cast("B") if block.size else memoryview(b"")
-        while left:
-            left = left[self.file.write(left) or 0 :]
+        """Numbers to the place of the first one."""
+        if block.size:
+            write_at(self.descriptor, self.layout.offset + place * block.itemsize, block.data.cast("B"))
 
 
 class NpySource(Rows):
@@ -106,90 +107,85 @@ class NpySource(Rows):
 
     unit = 1
 
-    def __init__(self, path: Path, layout: Layout) -> None:
-        super().__init__(layout)
-        self._file = FileIO(path)
+    def __init__(self, path: Path, layout: Layout, descriptor: int) -> None:
+        super().__init__(path, layout, descriptor)
+        self.version = _settled(descriptor)
 
     def identity(self) -> list[Any]:
         """What changes when the file does."""
-        status = os.fstat(self.file.fileno())
         layout = self.layout
-        return [list(layout.shape), layout.dtype.str, layout.fortran, status.st_size, status.st_mtime_ns]
+        return [list(layout.shape), layout.dtype.str, layout.fortran, *self.version[2:4]]
 
-    def target(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> "NpyTarget":
-        """The file that the results go to, in the same order."""
-        must_be_regular(path)
-        return NpyTarget(path, shape, dtype, self.layout.fortran)
+    def again(self) -> "NpySource | None":
+        """What stands under the name now, opened anew; None where it is the file of before, unchanged."""
+        source = open_npy(self.path)
+        if source.version == self.version:
+            source.close()
+            return None
+        return source
+
+    def same_layout(self, other: "NpySource") -> bool:
+        """Whether rows mean the same in both."""
+        return self.layout == other.layout
 
 
 def open_npy(path: Path) -> NpySource:
-    """An .npy file of at least one axis."""
-    layout = _layout_of(path)
-    if not layout.shape:
-        raise CannotRun(f"{path}: must have shape (..., d_model), at least one axis, got a single number")
-    return NpySource(path, layout)
-
-
-def _layout_of(path: Path) -> Layout:
-    """The layout of an .npy file whose numbers a network takes; CannotRun where it is none."""
+    """An .npy file of at least one axis, whose numbers a network takes; CannotRun where it is none."""
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        descriptor = os.open(path, os.O_RDONLY | _NONBLOCK)
     except FileNotFoundError:
         raise CannotRun(f"{path}: no such file") from None
     except OSError as error:
         raise CannotRun(f"{path}: can't be read: {error.strerror or error}") from None
-    except (ValueError, EOFError):
-        raise CannotRun(f"{path}: must be an .npy file of numbers, and whole; write it with numpy.save") from None
-    if not isinstance(array, np.memmap):
-        raise CannotRun(f"{path}: must be an .npy file, got an archive of several; save the one array with numpy.save")
-    if dtype_name(array.dtype) not in COMPUTABLE:
-        hint = "; NumPy's format has no bfloat16, save it as float32" if array.dtype.itemsize == 2 else ""
-        raise CannotRun(f"{path}: must hold real floating numbers, integers or booleans, got {array.dtype}{hint}")
-    fortran = array.flags.f_contiguous and not array.flags.c_contiguous
-    return Layout(array.shape, array.dtype, fortran, int(array.offset))
+    try:
+        layout = _layout_of(path, descriptor)
+        if not layout.shape:
+            raise CannotRun(f"{path}: must have shape (..., d_model), at least one axis, got a single number")
+        return NpySource(path, layout, descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
-class NpyTarget(Rows):
-    """An .npy file that is being written beside the place where it will stand."""
-
-    def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], fortran: bool) -> None:
-        self.path = path
-        self.partial = path.with_name(path.name + ".partial")
-        header = BytesIO()
-        described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": fortran, "shape": shape}
-        np.lib.format.write_array_header_1_0(header, described)
-        self._header = header.getvalue()
-        super().__init__(Layout(shape, dtype, fortran, len(self._header)))
-
-    def create(self, block: int) -> None:
-        """Begin anew. The room on the disk is reserved, so that a full disk is told before the work, not after it."""
-        self._file = FileIO(self.partial, "w+")
+def _layout_of(path: Path, descriptor: int) -> Layout:
+    """The layout that the header of an open file tells."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a device or a pipe"
+        raise CannotRun(f"{path}: must be a regular file, since its rows are read more than once, this is {kind}")
+    unreadable = CannotRun(f"{path}: must be an .npy file of numbers, and whole; write it with numpy.save")
+    with open(descriptor, "rb", closefd=False) as file, warnings.catch_warnings(action="ignore"):
+        if file.read(4) in (b"PK\x03\x04", b"PK\x05\x06"):
+            raise CannotRun(
+                f"{path}: must be an .npy file, got an archive of several; save the one array with numpy.save"
+            )
+        file.seek(0)
         try:
-            self.file.write(self._header)
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(self.file.fileno(), 0, self.layout.nbytes)
-            else:
-                self.file.truncate(self.layout.nbytes)
-        except OSError:
-            self.partial.unlink()
-            raise
+            kind_of_header = npy_format.read_magic(file)
+            read = npy_format.read_array_header_1_0 if kind_of_header[0] == 1 else npy_format.read_array_header_2_0
+            shape, fortran, dtype = read(file)
+        except Exception:  # whatever a header makes NumPy's parser raise
+            raise unreadable from None
+        layout = Layout(shape, dtype, fortran and sum(n > 1 for n in shape) > 1 and 0 not in shape, file.tell())
+    if dtype.hasobject or any(n < 0 for n in shape) or status.st_size < layout.nbytes:
+        raise unreadable
+    if dtype_name(dtype) not in COMPUTABLE:
+        hint = "; NumPy's format has no bfloat16, save it as float32" if dtype.itemsize == 2 else ""
+        raise CannotRun(f"{path}: must hold real floating numbers, integers or booleans, got {dtype}{hint}")
+    return layout
 
-    def reopen(self) -> bool:
-        """Go on with what is there; False where there is nothing to go on with."""
-        try:
-            self._file = FileIO(self.partial, "r+")
-        except FileNotFoundError:
-            return False
-        whole = os.fstat(self.file.fileno()).st_size == self.layout.nbytes
-        return whole and self.file.read(len(self._header)) == self._header
 
-    def sync(self) -> None:
-        """Have what was written on the disk."""
-        os.fsync(self.file.fileno())
+def _settled(descriptor: int) -> list[int]:
+    """The version of a file that any later change will change.
 
-    def publish(self) -> None:
-        """Give the finished file its name, in one step."""
-        self.sync()
-        self.file.close()
-        os.replace(self.partial, self.path)
-        sync_directory(self.path.parent)
+    What others wrote to it by a map is brought to the disk, so that the next such write is told as a change; and a
+    change of this very moment is waited for, since the clock of changes goes in steps.
+    """
+    with contextlib.suppress(OSError):  # what can't be written can't be brought to the disk
+        os.fsync(descriptor)
+    while True:
+        status = os.fstat(descriptor)
+        since = time.time() - max(status.st_ctime, status.st_mtime)
+        if not 0 <= since < _CLOCK:
+            return version(status)
+        time.sleep(_CLOCK - since)

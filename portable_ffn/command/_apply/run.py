@@ -1,5 +1,8 @@
 """A layer of a checkpoint applied to a file of rows, in bounded memory, safe to stop and to start again."""
 
+import json
+import os
+import platform
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -10,11 +13,16 @@ import numpy as np
 import portable_ffn
 from portable_ffn._arrays.dtype import dtype_name
 from portable_ffn.command import CannotRun
-from portable_ffn.command._apply.layer import choose, identity_of, load
-from portable_ffn.command._apply.memory import Tracing, rows_that_fit
-from portable_ffn.command._apply.npy import open_npy
+from portable_ffn.command._apply.journal import crc_of_input
+from portable_ffn.command._apply.layer import Layer, choose
+from portable_ffn.command._apply.memory import MOST_ROWS, Tracing, rows_that_fit
+from portable_ffn.command._apply.npy import NpySource, open_npy
+from portable_ffn.command._apply.npy_target import NpyTarget
 from portable_ffn.command._apply.output import settle
-from portable_ffn.command._apply.stream import run
+from portable_ffn.command._apply.stream import Work, run
+
+# What the environment says to the libraries below NumPy, which may choose another order of sums for it.
+_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_CORETYPE")
 
 
 def apply(
@@ -66,23 +74,36 @@ def apply(
                 f"got {shape}",
             )
         final = settle(output, [path, *(info.file for info in entry.store.tensors.values())])
-        network = load(entry, dtype, source.dtype, memory, tracing)
+        loaded = Layer(entry, dtype, source.dtype, memory, tracing)
+
+        def compute(x: Any) -> Any:
+            return loaded.network(x if dtype is None else x.astype(dtype, copy=False))
 
         def step(start: int, stop: int) -> Any:
             x = source.read(start, stop)
-            return network(x if dtype is None else x.astype(dtype, copy=False))
+            crc_of_input(x)
+            return compute(x)
 
         y = step(0, 0)
         shape = (*shape[:-1], y.shape[-1])
-        target = source.target(final, shape, _plain(y.dtype, output))
         key = {
-            "versions": [portable_ffn.__version__, np.__version__],
+            "versions": _versions(),
             "input": source.identity(),
-            "weights": identity_of(entry),
-            "dtype": y.dtype.str,
+            "weights": loaded.key(),
+            "network": loaded.fingerprint.rest,
+            "facts": dict(facts or {}),
+            "dtype": [dtype, y.dtype.str],
             "memory": memory,
         }
-        done = run(step, target, key, lambda: rows_that_fit(step, source, memory, tracing))
+        work = Work(
+            source,
+            compute,
+            json.loads(json.dumps(key)),  # as the journal gives it back
+            lambda: rows_that_fit(step, source, memory, tracing),
+            max(MOST_ROWS, source.unit),
+            loaded.must_be_unchanged,
+        )
+        done = run(work, _target(source, final, shape, _plain(y.dtype, output)))
         held = tracing.most()
     return {
         "output": str(final),
@@ -112,10 +133,18 @@ def _open_zarr(path: Path) -> Any:
     try:
         from portable_ffn.command._apply.zarr import open_zarr
     except ImportError as error:
-        raise CannotRun(
-            f"{path}: a .zarr directory needs zarr and dask, and {error.name} is missing; install both"
-        ) from None
+        missing = f"{error.name} is missing; install both"
+        raise CannotRun(f"{path}: a .zarr directory needs zarr and dask, and {missing}") from None
     return open_zarr(path)
+
+
+def _target(source: Any, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Where the results go: a file in the order of the input's, or an array in chunks like the input's."""
+    if isinstance(source, NpySource):
+        return NpyTarget(path, shape, dtype, source.layout.fortran)
+    from portable_ffn.command._apply.zarr_target import ZarrTarget
+
+    return ZarrTarget(path, shape, dtype, source.array.chunks)
 
 
 def _plain(dtype: np.dtype[Any], output: str) -> np.dtype[Any]:
@@ -125,3 +154,17 @@ def _plain(dtype: np.dtype[Any], output: str) -> np.dtype[Any]:
             f"{output}: can't hold {dtype_name(dtype)}, which its format has no name for; pass --dtype float32",
         )
     return dtype
+
+
+def _versions() -> list[Any]:
+    """What computes: this package, NumPy, its BLAS, the processor's kind, and what they are told."""
+    built: Any = np.show_config(mode="dicts")
+    blas = built.get("Build Dependencies", {}).get("blas", {})
+    settings = {name: os.environ[name] for name in _SETTINGS if name in os.environ}
+    return [
+        portable_ffn.__version__,
+        np.__version__,
+        [blas.get("name"), blas.get("version")],
+        platform.machine(),
+        settings,
+    ]

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from portable_ffn.command import CannotRun
-from portable_ffn.command._apply.journal import Journal, crc_of
+from portable_ffn.command._apply.journal import Crcs, Journal, crc_of, crc_of_input
 from portable_ffn.command._progress import shown
 from portable_ffn.command._words import one_line
 
@@ -21,17 +21,49 @@ SAFE_SHARE = 10
 """How many times as long as the disk took to make rows safe the next ones wait for it."""
 
 
+class Source(Protocol):
+    """Where rows come from."""
+
+    path: Path
+    rows: int
+    unit: int
+
+    def read(self, start: int, stop: int) -> Any:
+        """The rows from `start` up to `stop`."""
+
+    def again(self) -> Any:
+        """What stands under the name now; None where nothing has changed."""
+
+    def same_layout(self, other: Any) -> bool:
+        """Whether rows mean the same in both."""
+
+    def close(self) -> None:
+        """Let go of the files."""
+
+
 class Target(Protocol):
-    """Where rows go: an .npy file, or a Zarr array."""
+    """Where rows go: an .npy file, or a Zarr array. `published` is what the journal says is about to be published."""
 
     path: Path
     rows: int
 
+    def must_be_free(self) -> None:
+        """CannotRun where the finished target must not take its place."""
+
+    def claim(self, published: Any) -> None:
+        """Have the unfinished target, which is recognised before anything is written; CannotRun where it is none."""
+
     def create(self, block: int) -> None:
         """Begin anew, for blocks of so many rows."""
 
-    def reopen(self) -> bool:
+    def reopen(self, published: Any) -> bool:
         """Go on with what is there; False where there is nothing to go on with."""
+
+    def finished(self, published: Any) -> bool:
+        """Whether an earlier run has published it already; then it can be read."""
+
+    def identity(self) -> list[int]:
+        """Which file or directory it is."""
 
     def read(self, start: int, stop: int) -> Any:
         """The rows from `start` up to `stop`."""
@@ -49,6 +81,19 @@ class Target(Protocol):
         """Let go of the files."""
 
 
+class Work(NamedTuple):
+    """What is to be done: `key` says what decides its result, `choose` how many rows a block has, where it is new."""
+
+    source: Source
+    compute: Callable[[Any], Any]
+    key: dict[str, Any]
+    choose: Callable[[], int]
+    most: int
+    """The most rows that a block may have."""
+    must_be_unchanged: Callable[[], None]
+    """CannotRun where the weights are others than at the beginning."""
+
+
 class Run(NamedTuple):
     """What a run did: the rows in a block, and how many rows an earlier run had finished."""
 
@@ -56,45 +101,51 @@ class Run(NamedTuple):
     resumed: int
 
 
-def run(
-    step: Callable[[int, int], Any],
-    target: Target,
-    key: dict[str, Any],
-    choose: Callable[[], int],
-) -> Run:
-    """Fill the target with what `step(start, stop)` makes, and publish it.
-
-    `key` says what work this is; `choose` how many rows a block has, where no earlier run has settled that.
-    """
-    journal = Journal(target.path.with_name(target.path.name + ".journal"))
+def run(work: Work, target: Target) -> Run:
+    """Fill the target, and publish it."""
     try:
-        head = journal.head()
-        if isinstance(head, dict) and head.get("key") == key and target.reopen():
-            block = head["block"]
-            done = journal.finished(_crc_on_disk(target, block))
-        else:
-            _tell_of_other_work(target.path, head, key)
-            block, done = _begin(target, journal, key, choose), 0
-        with shown(last=True) as show:
-            _fill(step, target, journal, done, block, lambda done: show(_told(target, done), done, target.rows))
-        target.publish()
-        journal.remove()
+        journal = Journal(target.path.with_name(target.path.name + ".journal"))
+        try:
+            return _run(work, target, journal)
+        finally:
+            target.close()
+            journal.close()
     except OSError as error:
         raise CannotRun(f"{target.path}: can't be written: {one_line(error)}") from None
-    finally:
-        target.close()
-        journal.close()
+
+
+def _run(work: Work, target: Target, journal: Journal) -> Run:
+    """As `run`, with the journal in hand."""
+    head, published = journal.head, journal.publishing
+    same = head is not None and head.key == work.key and head.block <= work.most
+    if head is not None and same and target.finished(published):
+        done = journal.agreed(_check(work.source, target, head.block))
+        if done == target.rows:
+            journal.remove()
+            return Run(head.block, done)
+    try:
+        target.must_be_free()
+        resumes = same and target.reopen(published)
+    except CannotRun:
+        if journal.empty:
+            journal.remove()
+        raise
+    if head is not None and resumes:
+        block, done = head.block, journal.agreed(_check(work.source, target, head.block))
+        target.claim(published)
+        journal.keep(done)
+    else:
+        _tell_of_other_work(target.path, journal, work.key)
+        block, done = _begin(work, target, journal), 0
+    with shown(last=True) as show:
+        _fill(work, target, journal, done, block, lambda done: show(_told(target, done), done, target.rows))
+    _must_be_of_this_input(work.source, journal, block)
+    work.must_be_unchanged()
+    target.sync()
+    journal.publish(target.identity())
+    target.publish()
+    journal.remove()
     return Run(block, done)
-
-
-def _tell_of_other_work(path: Path, head: Any, key: dict[str, Any]) -> None:
-    """Say what has changed where an unfinished run is there and can't be gone on with."""
-    if isinstance(head, dict) and isinstance(head.get("key"), dict):
-        changed = [name for name in key if head["key"].get(name) != key[name]] or ["the unfinished file"]
-        print(
-            f"{path.name}: an earlier run was not finished; begun anew, since this has changed: {', '.join(changed)}",
-            file=sys.stderr,
-        )
 
 
 def _told(target: Target, done: int) -> str:
@@ -103,15 +154,28 @@ def _told(target: Target, done: int) -> str:
     return f"{target.path.name}: {done} of {target.rows} rows ({percent}%)"
 
 
-def _begin(target: Target, journal: Journal, key: dict[str, Any], choose: Callable[[], int]) -> int:
+def _tell_of_other_work(path: Path, journal: Journal, key: dict[str, Any]) -> None:
+    """Say what has changed where an unfinished run is there and can't be gone on with."""
+    if journal.head is not None:
+        changed = [name for name in key if journal.head.key.get(name) != key[name]] or ["the unfinished file"]
+    elif not journal.empty:
+        changed = ["the journal, which is damaged"]
+    else:
+        return
+    told = f"an earlier run was not finished; begun anew, since this has changed: {', '.join(changed)}"
+    print(f"{path.name}: {told}", file=sys.stderr)
+
+
+def _begin(work: Work, target: Target, journal: Journal) -> int:
     """A new target and its journal; neither stays where the target can't be made."""
-    empty = journal.head() is None
+    empty = journal.empty
     try:
-        block = choose()
+        block = work.choose()
+        target.claim(journal.publishing)
         empty = True
         journal.forget()
         target.create(block)
-        journal.begin(key, block)
+        journal.begin(work.key, block)
     except (OSError, CannotRun):
         if empty:
             journal.remove()
@@ -119,41 +183,70 @@ def _begin(target: Target, journal: Journal, key: dict[str, Any], choose: Callab
     return block
 
 
-def _fill(
-    step: Callable[[int, int], Any],
-    target: Target,
-    journal: Journal,
-    done: int,
-    block: int,
-    told: Callable[[int], None],
-) -> None:
+def _fill(work: Work, target: Target, journal: Journal, done: int, block: int, told: Callable[[int], None]) -> None:
     """Compute the rows from `done` on in blocks, and tell the journal of what is safe."""
-    crc, since, pause = 0, monotonic(), SAFE_EVERY
+    crcs, since, pause = Crcs(0, 0), monotonic(), SAFE_EVERY
     told(done)
     for start in range(done, target.rows, block):
         stop = min(start + block, target.rows)
-        y = step(start, stop)
+        x = work.source.read(start, stop)
+        read = crc_of_input(x, crcs.read)
+        y = work.compute(x)
+        del x
         target.write(start, y)
-        crc = crc_of(y, crc)
+        crcs = Crcs(crc_of(y, crcs.made), read)
         began = monotonic()
         if stop == target.rows or began - since >= pause:
+            work.must_be_unchanged()
             target.sync()
-            journal.record(stop, crc)
-            crc, since = 0, monotonic()
+            journal.record(stop, crcs)
+            crcs, since = Crcs(0, 0), monotonic()
             pause = max(SAFE_EVERY, SAFE_SHARE * (since - began))
         told(stop)
 
 
-def _crc_on_disk(target: Target, block: int) -> Callable[[int, int], int]:
-    """The CRC of rows that a target holds, read in blocks; none where they can't be read."""
+def _must_be_of_this_input(source: Source, journal: Journal, block: int) -> None:
+    """CannotRun where what stands under the input's name is not what the rows were made of."""
+    now = source.again()
+    if now is None:
+        return
+    try:
+        same = source.same_layout(now)
+        rows = journal.agreed(lambda *stretch: same and _crc(now.read, crc_of_input, stretch, block) == stretch[2].read)
+    finally:
+        now.close()
+    if rows < source.rows:
+        raise CannotRun(
+            f"{source.path}: has changed while it was read, so nothing is written under the output's name; run again"
+        )
 
-    def check(start: int, stop: int) -> int:
-        crc = 0
+
+def _check(source: Source, target: Target, block: int) -> Callable[[int, int, Crcs], bool]:
+    """Whether rows of the target are those that were made, of these rows of the source; not where one is unreadable."""
+
+    def check(start: int, stop: int, crcs: Crcs) -> bool:
+        if stop > target.rows:
+            return False
+        stretch = start, stop, crcs
         try:
-            for first in range(start, stop, block):
-                crc = crc_of(target.read(first, min(first + block, stop)), crc)
-        except (OSError, ValueError, RuntimeError, CannotRun):
-            return -1
-        return crc
+            return (
+                _crc(target.read, crc_of, stretch, block) == crcs.made
+                and _crc(source.read, crc_of_input, stretch, block) == crcs.read
+            )
+        except Exception:  # of a codec's, which have no base class: what can't be read is made again
+            return False
 
     return check
+
+
+def _crc(
+    read: Callable[[int, int], Any],
+    crc_of_block: Callable[[Any, int], int],
+    stretch: tuple[int, int, Crcs],
+    block: int,
+) -> int:
+    """The CRC of rows, read in blocks."""
+    crc = 0
+    for first in range(stretch[0], stretch[1], block):
+        crc = crc_of_block(read(first, min(first + block, stretch[1])), crc)
+    return crc

@@ -1,16 +1,16 @@
 """Zarr arrays as rows, read by Dask: a row is an index of the first axis, and blocks end where chunks do."""
 
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
 import dask.array as da
-import numpy as np
 import zarr
 
 from portable_ffn._arrays.dtype import COMPUTABLE, dtype_name
-from portable_ffn.checkpoint._files.sync import sync_directory
 from portable_ffn.command import CannotRun
+from portable_ffn.command._apply.own_files import version
 
 
 class ZarrSource:
@@ -21,84 +21,41 @@ class ZarrSource:
         self.array = array
         self.shape, self.dtype = tuple(array.shape), array.dtype
         self.rows, self.unit = self.shape[0], array.chunks[0]
+        self.version = _versions(path)
 
     def read(self, start: int, stop: int) -> Any:
         """The rows from `start` up to `stop`; Dask's synchronous scheduler holds one chunk more than these."""
-        rows: Any = da.from_zarr(self.array)  # type: ignore[no-untyped-call]
-        return rows[start:stop].compute(scheduler="synchronous")
+        try:
+            rows: Any = da.from_zarr(self.array)  # type: ignore[no-untyped-call]
+            return rows[start:stop].compute(scheduler="synchronous")
+        except MemoryError:
+            raise
+        except Exception as error:  # of the codecs, which have no base class of their own
+            told = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            raise CannotRun(f"{self.path}: rows {start} to {stop} can't be read: {told}") from None
 
     def close(self) -> None:
         """Nothing is held open."""
 
     def identity(self) -> list[Any]:
         """What changes when the array does, as far as names, sizes and times of its files tell."""
-        files = sorted(file for file in self.path.rglob("*") if file.is_file())
-        status = [file.stat() for file in files]
-        newest = max((one.st_mtime_ns for one in status), default=0)
-        return [list(self.shape), self.dtype.str, len(files), sum(one.st_size for one in status), newest]
+        sizes = [one[3] for one in self.version]
+        newest = max((one[4] for one in self.version), default=0)
+        return [list(self.shape), self.dtype.str, len(sizes), sum(sizes), newest]
 
-    def target(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> "ZarrTarget":
-        """The array that the results go to, in the same chunks as far as blocks hold them."""
-        if path.exists():
-            raise CannotRun(f"{path}: is there already, and a directory can't be replaced in one step; remove it first")
-        return ZarrTarget(path, shape, dtype, self.array.chunks)
+    def again(self) -> "ZarrSource | None":
+        """What stands under the name now, opened anew; None where it is the array of before, unchanged."""
+        source = open_zarr(self.path)
+        return None if source.version == self.version else source
 
-
-class ZarrTarget:
-    """A Zarr array that is being written beside the place where it will stand."""
-
-    def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], chunks: tuple[int, ...]) -> None:
-        self.path = path
-        self.partial = path.with_name(path.name + ".partial")
-        self.shape, self.dtype, self.rows = shape, dtype, shape[0]
-        self.chunks = (*chunks[:-1], shape[-1])
-        self.array: Any = None
-
-    def create(self, block: int) -> None:
-        """Begin anew, with chunks that no two blocks share."""
-        rows = self.chunks[0] if block % self.chunks[0] == 0 else block
-        chunks = tuple(max(1, min(n, length)) for n, length in zip((rows, *self.chunks[1:]), self.shape, strict=True))
-        self.array = zarr.create_array(
-            self.partial,
-            shape=self.shape,
-            chunks=chunks,
-            dtype=self.dtype,
-            fill_value=0,
-            overwrite=True,
-        )
-
-    def reopen(self) -> bool:
-        """Go on with what is there; False where there is nothing to go on with."""
-        try:
-            self.array = zarr.open_array(self.partial, mode="r+")
-        except (OSError, ValueError, KeyError):
-            return False
-        return tuple(self.array.shape) == self.shape and self.array.dtype == self.dtype
-
-    def read(self, start: int, stop: int) -> Any:
-        """The rows from `start` up to `stop`."""
-        return self.array[start:stop]
-
-    def write(self, start: int, block: Any) -> None:
-        """Put rows in their place."""
-        self.array[start : start + len(block)] = block
-
-    def close(self) -> None:
-        """Nothing is held open."""
-
-    def sync(self) -> None:
-        """Nothing: a run that goes on reads every row again before it trusts it."""
-
-    def publish(self) -> None:
-        """Give the finished array its name, in one step."""
-        if hasattr(os, "sync"):
-            os.sync()
-        os.rename(self.partial, self.path)
-        sync_directory(self.path.parent)
+    def same_layout(self, other: "ZarrSource") -> bool:
+        """Whether rows mean the same in both."""
+        return (self.shape, self.dtype, self.unit) == (other.shape, other.dtype, other.unit)
 
 
 def open_zarr(path: Path) -> ZarrSource:
     """A Zarr array of at least two axes, with whole rows of numbers."""
+    _refuse_pipes(path)
     try:
         array = zarr.open_array(path, mode="r")
     except Exception as error:
@@ -108,3 +65,22 @@ def open_zarr(path: Path) -> ZarrSource:
     if dtype_name(array.dtype) not in COMPUTABLE:
         raise CannotRun(f"{path}: must hold real floating numbers, integers or booleans, got {array.dtype}")
     return ZarrSource(path, array)
+
+
+def _versions(path: Path) -> list[list[Any]]:
+    """The files of a directory by name, and what tells each from itself after a change."""
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    return [[str(file.relative_to(path)), *version(file.stat())] for file in files]
+
+
+def _refuse_pipes(path: Path) -> None:
+    """Refuse a directory with a pipe or a device in it, since opening that could wait for ever."""
+    for folder, _, names in os.walk(path):
+        for name in names:
+            file = Path(folder, name)
+            try:
+                mode = file.stat().st_mode
+            except OSError:  # a broken link: zarr tells of it, or doesn't need it
+                continue
+            if not stat.S_ISREG(mode):
+                raise CannotRun(f"{file}: must be a regular file, this is a device or a pipe")

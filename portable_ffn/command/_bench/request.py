@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -66,15 +67,28 @@ def _bytes(itemsize: int, count: int, d_model: int, d_ff: int, matrices: int) ->
 
 def _memory() -> int | None:
     """The bytes of this machine, or of the container where that has fewer; None where the system doesn't tell."""
-    try:
-        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return None
+    physical = _physical()
     try:
         limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
     except OSError:
         return physical
-    return min(physical, int(limit)) if limit.isdecimal() else physical
+    return min(physical, int(limit)) if physical is not None and limit.isdecimal() else physical
+
+
+if sys.platform == "win32":
+
+    def _physical() -> int | None:
+        """Windows tells it in another way."""
+        return None
+
+else:
+
+    def _physical() -> int | None:
+        """The bytes of this machine, as POSIX tells them."""
+        try:
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        except (OSError, ValueError):
+            return None
 
 
 def positions(leading: tuple[int, ...]) -> int:
