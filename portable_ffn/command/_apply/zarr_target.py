@@ -74,7 +74,11 @@ class ZarrTarget:
 
     def reopen(self, published: Any) -> bool:
         """Go on with what is there; False where there is nothing to go on with."""
-        return self._is_ours(published) and self._open(self.partial, "r+")
+        if not self._is_ours(published):
+            return False
+        for torn in self.partial.rglob("*.partial"):  # what zarr was writing to rename it
+            torn.unlink()
+        return self._open(self.partial, "r+")
 
     def finished(self, published: Any) -> bool:
         """Whether an earlier run gave the finished array its name, which is open for reading then."""
