@@ -8,9 +8,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from portable_ffn.command import CannotRun
+from portable_ffn.command._apply.agreement import agreement, must_be_of_this_input
+from portable_ffn.command._apply.ends import Source, Target
 from portable_ffn.command._apply.journal import Crcs, Journal, crc_of, crc_of_input
 from portable_ffn.command._progress import shown
 from portable_ffn.command._words import one_line
@@ -19,66 +21,6 @@ SAFE_EVERY = 0.25
 """Seconds of work that a killed run may lose, where the disk is fast enough."""
 SAFE_SHARE = 10
 """How many times as long as the disk took to make rows safe the next ones wait for it."""
-
-
-class Source(Protocol):
-    """Where rows come from."""
-
-    path: Path
-    rows: int
-    unit: int
-
-    def read(self, start: int, stop: int) -> Any:
-        """The rows from `start` up to `stop`."""
-
-    def again(self) -> Any:
-        """What stands under the name now; None where nothing has changed."""
-
-    def same_layout(self, other: Any) -> bool:
-        """Whether rows mean the same in both."""
-
-    def close(self) -> None:
-        """Let go of the files."""
-
-
-class Target(Protocol):
-    """Where rows go: an .npy file, or a Zarr array. `published` is what the journal says is about to be published."""
-
-    path: Path
-    rows: int
-
-    def must_be_free(self) -> None:
-        """CannotRun where the finished target must not take its place."""
-
-    def claim(self, published: Any) -> None:
-        """Have the unfinished target, which is recognised before anything is written; CannotRun where it is none."""
-
-    def create(self, block: int) -> None:
-        """Begin anew, for blocks of so many rows."""
-
-    def reopen(self, published: Any) -> bool:
-        """Go on with what is there; False where there is nothing to go on with."""
-
-    def finished(self, published: Any) -> bool:
-        """Whether an earlier run has published it already; then it can be read."""
-
-    def identity(self) -> list[int]:
-        """Which file or directory it is."""
-
-    def read(self, start: int, stop: int) -> Any:
-        """The rows from `start` up to `stop`."""
-
-    def write(self, start: int, block: Any) -> None:
-        """Put rows in their place."""
-
-    def sync(self) -> None:
-        """Have what was written on the disk."""
-
-    def publish(self) -> None:
-        """Give the finished target its name."""
-
-    def close(self) -> None:
-        """Let go of the files."""
 
 
 class Work(NamedTuple):
@@ -119,7 +61,7 @@ def _run(work: Work, target: Target, journal: Journal) -> Run:
     head, published = journal.head, journal.publishing
     same = head is not None and head.key == work.key and head.block <= work.most
     if head is not None and same and target.finished(published):
-        done = journal.agreed(_check(work.source, target, head.block))
+        done = journal.agreed(agreement(work.source, target, head.block))
         if done == target.rows:
             journal.remove()
             return Run(head.block, done)
@@ -131,7 +73,7 @@ def _run(work: Work, target: Target, journal: Journal) -> Run:
             journal.remove()
         raise
     if head is not None and resumes:
-        block, done = head.block, journal.agreed(_check(work.source, target, head.block))
+        block, done = head.block, journal.agreed(agreement(work.source, target, head.block))
         target.claim(published)
         journal.keep(done)
     else:
@@ -139,7 +81,7 @@ def _run(work: Work, target: Target, journal: Journal) -> Run:
         block, done = _begin(work, target, journal), 0
     with shown(last=True) as show:
         _fill(work, target, journal, done, block, lambda done: show(_told(target, done), done, target.rows))
-    _must_be_of_this_input(work.source, journal, block)
+    must_be_of_this_input(work.source, journal, block)
     work.must_be_unchanged()
     target.sync()
     journal.publish(target.identity())
@@ -203,50 +145,3 @@ def _fill(work: Work, target: Target, journal: Journal, done: int, block: int, t
             crcs, since = Crcs(0, 0), monotonic()
             pause = max(SAFE_EVERY, SAFE_SHARE * (since - began))
         told(stop)
-
-
-def _must_be_of_this_input(source: Source, journal: Journal, block: int) -> None:
-    """CannotRun where what stands under the input's name is not what the rows were made of."""
-    now = source.again()
-    if now is None:
-        return
-    try:
-        same = source.same_layout(now)
-        rows = journal.agreed(lambda *stretch: same and _crc(now.read, crc_of_input, stretch, block) == stretch[2].read)
-    finally:
-        now.close()
-    if rows < source.rows:
-        raise CannotRun(
-            f"{source.path}: has changed while it was read, so nothing is written under the output's name; run again"
-        )
-
-
-def _check(source: Source, target: Target, block: int) -> Callable[[int, int, Crcs], bool]:
-    """Whether rows of the target are those that were made, of these rows of the source; not where one is unreadable."""
-
-    def check(start: int, stop: int, crcs: Crcs) -> bool:
-        if stop > target.rows:
-            return False
-        stretch = start, stop, crcs
-        try:
-            return (
-                _crc(target.read, crc_of, stretch, block) == crcs.made
-                and _crc(source.read, crc_of_input, stretch, block) == crcs.read
-            )
-        except Exception:  # of a codec's, which have no base class: what can't be read is made again
-            return False
-
-    return check
-
-
-def _crc(
-    read: Callable[[int, int], Any],
-    crc_of_block: Callable[[Any, int], int],
-    stretch: tuple[int, int, Crcs],
-    block: int,
-) -> int:
-    """The CRC of rows, read in blocks."""
-    crc = 0
-    for first in range(stretch[0], stretch[1], block):
-        crc = crc_of_block(read(first, min(first + block, stretch[1])), crc)
-    return crc
