@@ -7,7 +7,7 @@ import numpy as np
 
 from portable_ffn import Weights
 from portable_ffn._arrays.typing import Array
-from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._errors import CheckpointError, guarded
 from portable_ffn.checkpoint._facts.decide import Decision
 from portable_ffn.checkpoint._facts.sublayer import Placement
 from portable_ffn.checkpoint._loaded.fold import read_arrays
@@ -96,19 +96,24 @@ class Entry:
             Where it contradicts itself.
         """
         store, recipe = self._recipe()
+        with guarded(self.name or "the layer"):
+            network = self._network(store, recipe, own_dtype=like is None)
+        return network if like is None else network.to(like=like)
+
+    def _network(self, store: Store, recipe: Recipe, *, own_dtype: bool) -> Network:
+        """The network in NumPy; what is folded stays float64 unless the file's own dtype is wanted."""
         arrays = read_arrays(recipe, store)
-        if like is None and recipe.folds:
+        if own_dtype and recipe.folds:
             dtype = max((store.dtype_of(part.key) for part in (recipe.W1, recipe.W2)), key=lambda kind: kind.itemsize)
             arrays = type(arrays)(*(None if a is None else a.astype(dtype) for a in arrays))  # type: ignore[arg-type]
-        weights = Weights(*arrays)
         assert self.decision is not None
         return Network(
-            weights if like is None else weights.to(like=like),
+            Weights(*arrays),
             _activation(self.decision, recipe, store),
             self.form,
-            before=_norm(recipe.before, store, like),
-            middle=_norm(recipe.middle, store, like),
-            after=_norm(recipe.after, store, like),
+            before=_norm(recipe.before, store),
+            middle=_norm(recipe.middle, store),
+            after=_norm(recipe.after, store),
             after_residual=recipe.after_residual,
             residual=recipe.residual,
             scale=recipe.scale,
@@ -126,13 +131,12 @@ class Entry:
                 f"where the normalisation stands round {self.name} is not known for this family; "
                 "use load() and portable_ffn.sublayer"
             )
-        return Sublayer(
-            self.load(like),
-            before=_norm(place.before, store, like),
-            after=_norm(place.after, store, like),
-            post=_norm(place.post, store, like),
-            factor=place.factor,
-        )
+        if place.problem is not None:
+            raise place.problem
+        with guarded(self.name or "the layer"):
+            norms = [_norm(recipe, store) for recipe in (place.before, place.after, place.post)]
+        before, after, post = (norm if norm is None or like is None else norm.to(like=like) for norm in norms)
+        return Sublayer(self.load(like), before=before, after=after, post=post, factor=place.factor)
 
     def _recipe(self) -> tuple[Store, Recipe]:
         """The store and the recipe; the problem is raised where there is one."""
@@ -143,19 +147,27 @@ class Entry:
         return self.store, self.decision.recipe
 
 
-def _norm(recipe: NormRecipe | None, store: Store, like: Array | None) -> Norm | None:
+def _norm(recipe: NormRecipe | None, store: Store) -> Norm | None:
     """A normalisation with its tensors."""
     if recipe is None:
         return None
     gamma, beta = (None if key is None else store.read_logical(key) for key in (recipe.gamma, recipe.beta))
-    norm = Norm(recipe.kind, gamma, beta, recipe.eps)
-    return norm if like is None else norm.to(like=like)
+    return Norm(recipe.kind, gamma, beta, recipe.eps)
 
 
 def _activation(decision: Decision, recipe: Recipe, store: Store) -> Any:
     """The activation, with its own weights read."""
     if not recipe.learned:
         return decision.activation.activation
+    # Learned numbers that are none (NaN) are refused by the activation, in its own words.
+    try:
+        return _learned(decision, recipe, store)
+    except ValueError as error:
+        raise CheckpointError(f"{', '.join(recipe.learned)}: {error}") from None
+
+
+def _learned(decision: Decision, recipe: Recipe, store: Store) -> Any:
+    """PReLU or XIELU with its numbers."""
     from portable_ffn._activations.learned import XIELU, PReLU
 
     numbers = [np.asarray(store.read_logical(key), dtype=np.float64).reshape(-1) for key in recipe.learned]

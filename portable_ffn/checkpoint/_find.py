@@ -2,24 +2,26 @@
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from portable_ffn.checkpoint._config.gguf import gguf_config
 from portable_ffn.checkpoint._config.spellings import fact
+from portable_ffn.checkpoint._decided import entry_of, own_entry
 from portable_ffn.checkpoint._entry import Entry
-from portable_ffn.checkpoint._errors import CheckpointError, Undecided
-from portable_ffn.checkpoint._facts.decide import Decision, Facts, decide
-from portable_ffn.checkpoint._facts.stages import unexplained
-from portable_ffn.checkpoint._facts.sublayer import Placement, placement
+from portable_ffn.checkpoint._errors import CheckpointError, guarded
+from portable_ffn.checkpoint._facts.decide import Facts
 from portable_ffn.checkpoint._layers.candidates import candidates
 from portable_ffn.checkpoint._layers.consistency import incomplete, inconsistent, torn
-from portable_ffn.checkpoint._layers.context import Context, Layer, acceptable, in_context
+from portable_ffn.checkpoint._layers.context import Context, acceptable, in_context
 from portable_ffn.checkpoint._layers.numbering import NetworkSlice, idle, layer_numbers_of, variants
-from portable_ffn.checkpoint._layers.paths import in_a_stack, natural, stack_of
-from portable_ffn.checkpoint._own_file import is_own, read_own
+from portable_ffn.checkpoint._layers.paths import in_a_stack, natural
+from portable_ffn.checkpoint._own_file import is_own
 from portable_ffn.checkpoint._tensors.store import Store, open_store
+
+MOST_NETWORKS: Final = 200_000
+"""Of one checkpoint, each expert counted; the largest published have 25,000."""
 
 
 def find(
@@ -70,8 +72,12 @@ def find(
 
 def entries(store: Store, facts: Facts) -> list[Entry]:
     """All feed-forward layers of a checkpoint, in the order of stacks and layers."""
-    if is_own(store):
-        return [_own(store, facts)]
+    with guarded(str(store.path)):
+        return [own_entry(store, facts)] if is_own(store) else _entries(store, facts)
+
+
+def _entries(store: Store, facts: Facts) -> list[Entry]:
+    """Those of a model's own checkpoint."""
     known: dict[str, Context] = {}
     config = gguf_config(store.config) if "general.architecture" in store.config else store.config
     named = [in_context(candidate, config, known) for candidate in candidates(store.logical)]
@@ -83,130 +89,14 @@ def entries(store: Store, facts: Facts) -> list[Entry]:
     layers = layered or whole
     names = sorted(store.logical)
     odd = inconsistent(layers, store.logical)
-    slices = [one for layer in layers for one in variants(layer, store.logical, names)]
-    made = [
-        _entry(one, number, store, names, facts, odd)
-        for one, number in zip(slices, layer_numbers_of(slices), strict=True)
-    ]
+    slices: list[NetworkSlice] = []
+    for layer in layers:
+        slices += variants(layer, store.logical, names)
+        if len(slices) > MOST_NETWORKS:
+            raise CheckpointError(f"{store.path}: holds more than {MOST_NETWORKS} networks, which is the limit")
+    numbers = layer_numbers_of(slices)
+    made = [entry_of(one, n, store, names, facts, odd) for one, n in zip(slices, numbers, strict=True)]
     return _unique(sorted(made, key=_order))
-
-
-def _own(store: Store, facts: Facts) -> Entry:
-    """The entry of this library's own file."""
-    problem: CheckpointError | None = None
-    decision: Decision | None = None
-    shapes = {name: info.shape for name, info in store.tensors.items()}
-    try:
-        recipe, chosen = read_own(store, facts.activation)
-        form = "dense" if recipe.V is None else "gated"
-        d_model, d_ff = shapes["W1"]
-        decision = Decision(recipe, form, chosen, d_model, d_ff, ("names: this library's own", chosen.reason))
-    except CheckpointError as error:
-        problem = error
-    return Entry(
-        name="",
-        stack="main",
-        layer=0,
-        form="gated" if "V" in shapes else "dense",
-        activation=decision.activation.activation if decision else None,
-        d_model=decision.d_model if decision else None,
-        d_ff=decision.d_ff if decision else None,
-        dtype=store.tensors["W1"].dtype,
-        tensors=tuple(sorted(shapes)),
-        evidence=decision.evidence if decision else (),
-        problem=problem,
-        store=store,
-        decision=decision,
-    )
-
-
-def _entry(
-    one: NetworkSlice,
-    number: int,
-    store: Store,
-    names: Sequence[str],
-    facts: Facts,
-    odd: Mapping[str, str],
-) -> Entry:
-    """The entry of one network, with its problem where it can't be decided."""
-    layer, candidate = one.layer, one.layer.candidate
-    decision: Decision | None = None
-    problem: CheckpointError | None = None
-    try:
-        if candidate.W2 in odd:
-            raise CheckpointError(
-                f"{candidate.parent} must hold what the other layers of its stack do, and "
-                f"{odd[candidate.W2]} is missing; the checkpoint is damaged, or has layers of two kinds"
-            )
-        store.check_formats(candidate.matrices)
-        decision = decide(layer, store.logical, facts, number, one.slice, one.adapter)
-        keys = tuple(decision.recipe.keys())
-        left = unexplained(candidate, names, frozenset(keys), layer.family, layer.is_expert)
-        if left:
-            raise CheckpointError(
-                f"{candidate.parent} must hold a plain network to be understood, and it also holds "
-                f"{', '.join(left[:3])}{' ...' if len(left) > 3 else ''}, whose part in it is not known"
-            )
-        for key in keys:
-            store.check_readable(key)
-    except CheckpointError as error:
-        problem = _with_hint(error, store)
-        keys = tuple(key for key in candidate.matrices if key in store.logical)
-    tensors = tuple(dict.fromkeys(source for key in keys for source in store.sources(key)))
-    return Entry(
-        name=_common_path(keys),
-        stack=stack_of(layer.path, layer.scope.says_text),
-        layer=number,
-        form=decision.form if decision else "expert" if layer.is_expert else "gated" if candidate.V else "dense",
-        activation=decision.activation.activation if decision else None,
-        d_model=decision.d_model if decision else None,
-        d_ff=decision.d_ff if decision else None,
-        dtype=store.dtype_in_words(candidate.matrices),
-        tensors=tensors,
-        evidence=decision.evidence if decision else (),
-        expert=one.expert,
-        problem=problem,
-        store=store,
-        decision=decision,
-        mark=_mark(one),
-        placement=_placement(layer, decision, store),
-    )
-
-
-def _with_hint(error: CheckpointError, store: Store) -> CheckpointError:
-    """The error, with a word on the config.json that would settle what is undecided and was not read."""
-    beside = store.config_beside
-    if not isinstance(error, Undecided) or beside is None:
-        return error
-    hint = f"or give the directory {beside.parent}, whose config.json is not read with a file alone"
-    return Undecided(f"{error}, {hint}", error.argument)
-
-
-def _placement(layer: Layer, decision: Decision | None, store: Store) -> Placement | None:
-    """What stands round a network; nothing is said of one expert of several."""
-    if decision is None or layer.is_expert:
-        return None
-    return placement(layer.scope, layer.candidate.parent, store.logical)
-
-
-def _common_path(keys: Sequence[str]) -> str:
-    """The longest dotted path that holds all of the tensors."""
-    split = [key.split(".") for key in keys]
-    common = []
-    for parts in zip(*split, strict=False):
-        if len(set(parts)) > 1:
-            break
-        common.append(parts[0])
-    return ".".join(common if len(keys) > 1 else common[:-1])
-
-
-def _mark(one: NetworkSlice) -> str:
-    """What tells a network from another of the same path: its number, or the name of its first matrix."""
-    if one.adapter is not None:
-        return str(one.adapter)
-    if one.slice is not None:
-        return str(one.slice)
-    return one.layer.candidate.pattern.W1.split(".")[0]
 
 
 def _order(entry: Entry) -> tuple[object, ...]:

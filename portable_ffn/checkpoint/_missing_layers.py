@@ -11,7 +11,7 @@ from typing import Any
 
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._layers.context import scope_at
-from portable_ffn.checkpoint._layers.paths import unwrap
+from portable_ffn.checkpoint._layers.paths import unwrap, whole
 from portable_ffn.checkpoint._tensors.store import Store
 
 _COUNTS = ("num_hidden_layers", "n_layer")
@@ -57,7 +57,7 @@ def _home(entry: Entry) -> str | None:
     if entry.expert is not None:
         path = path.partition(".experts")[0]
     parts = path.split(".")
-    numbered = [i for i, part in enumerate(parts) if part.isdecimal()]
+    numbered = [i for i, part in enumerate(parts) if whole(part) is not None]
     return ".".join(parts[: numbered[0]]) if len(numbered) == 1 else None
 
 
@@ -70,7 +70,7 @@ def _numbers(home: str, names: Iterable[str]) -> set[int]:
     """The numbers under a path, whatever lies under each."""
     start = home + "."
     found = (name[len(start) :].partition(".")[0] for name in map(unwrap, names) if name.startswith(start))
-    return {int(part) for part in found if part.isdecimal()}
+    return {number for number in map(whole, found) if number is not None}
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -2,23 +2,27 @@
 
 import json
 import os
-from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from portable_ffn import ACTIVATIONS, Weights
-from portable_ffn._activations.serial import from_dict, to_dict
+from portable_ffn._activations.serial import to_dict
 from portable_ffn._arrays.kind import kind_of
-from portable_ffn.checkpoint._config.spellings import fact
+from portable_ffn._arrays.library import library_of
+from portable_ffn._arrays.shapes import check_shapes
+from portable_ffn.checkpoint._config.spellings import LEARNED, fact
 from portable_ffn.checkpoint._errors import CheckpointError, Undecided
 from portable_ffn.checkpoint._facts.activation import ActivationChoice
+from portable_ffn.checkpoint._facts.fits import check_activation, check_fits
+from portable_ffn.checkpoint._facts.own import PLACES, own_activation, own_stages
 from portable_ffn.checkpoint._files.save import save_tensors
 from portable_ffn.checkpoint._loaded.network import Network, Norm
-from portable_ffn.checkpoint._loaded.recipe import NORMS, NormRecipe, Part, Recipe
+from portable_ffn.checkpoint._loaded.recipe import Part, Recipe
 from portable_ffn.checkpoint._tensors.store import Store
 
 _MARK: Final = "portable_ffn"
 _VERSION: Final = "1"
-_STAGES: Final = ("before", "middle", "after")
 
 
 def save(path: str | os.PathLike[str], obj: Any, *, activation: Any = None) -> None:
@@ -39,27 +43,30 @@ def save(path: str | os.PathLike[str], obj: Any, *, activation: Any = None) -> N
     TypeError
         For an obj of another kind, or an activation that a file can't hold, such as a function of the caller's.
     ValueError
-        For a name of no activation, or a path of another ending.
+        For a name of no activation, a path of another ending, or shapes that contradict each other.
     """
     network = obj if isinstance(obj, Network) else None
     if network is None and not isinstance(obj, Weights):
         raise TypeError(f"obj must be Weights or a loaded network, got {kind_of(obj)}")
     weights = obj if network is None else network.weights
+    _check_shapes(weights)
     if activation is None and network is not None:
         activation = network.activation
     tensors = {name: array for name, array in weights._asdict().items() if array is not None}
     metadata = {_MARK: _VERSION, "form": "gated" if weights.gated else "dense"}
     if activation is not None:
         metadata["activation"] = _text(activation)
+        check_activation(activation, int(weights.W1.shape[1]), weights.gated, ValueError)
     if network is not None and not network.plain:
         stages: dict[str, Any] = {
             "after_residual": network.after_residual,
             "residual": network.residual,
             "scale": network.scale,
         }
-        for place in _STAGES:
+        for place in PLACES:
             norm: Norm | None = getattr(network, place)
             if norm is not None:
+                _check_norm(place, norm, weights)
                 stages[place] = {"kind": norm.kind, "eps": norm.eps}
                 tensors |= {
                     f"{place}.{name}": array
@@ -70,10 +77,30 @@ def save(path: str | os.PathLike[str], obj: Any, *, activation: Any = None) -> N
     save_tensors(path, tensors, metadata)
 
 
+def _check_shapes(weights: Weights) -> None:
+    """ValueError where the arrays are not those of a network; what is no array is refused where it is written."""
+    arrays = [array for array in weights if array is not None]
+    if all(library_of(array) is not None for array in arrays):
+        W1 = weights.W1
+        check_shapes(np.empty((1, *W1.shape[:1])), *weights)
+
+
+def _check_norm(place: str, norm: Norm, weights: Weights) -> None:
+    """ValueError where a norm's arrays have another length than what they are for."""
+    width = {"before": weights.W1.shape[0], "middle": weights.W1.shape[1], "after": weights.W2.shape[1]}[place]
+    for name in ("gamma", "beta"):
+        array = getattr(norm, name)
+        if array is not None and tuple(array.shape) != (width,):
+            raise ValueError(f"{place}.{name} must have shape ({width},), got {tuple(array.shape)}")
+
+
 def _text(activation: Any) -> str:
     """An activation as a file keeps it: its name, or its kind with its numbers."""
     if isinstance(activation, str):
-        return str(fact(activation))
+        word = str(fact(activation))
+        if word in LEARNED:
+            raise TypeError(f"activation must be an object with the numbers of {word} to be kept in a file, got a name")
+        return word
     name = getattr(activation, "name", None)
     if isinstance(name, str) and ACTIVATIONS.get(name) is activation:
         return name
@@ -91,8 +118,8 @@ def is_own(store: Store) -> bool:
     return _MARK in store.metadata and "W1" in store.tensors
 
 
-def read_own(store: Store, given: Any) -> tuple[Recipe, ActivationChoice]:
-    """What is read from such a file, and its activation.
+def read_own(store: Store, given: Any) -> tuple[Recipe, ActivationChoice, int, int]:
+    """What is read from such a file, its activation, d_model and d_ff.
 
     Raises `Undecided` where the file keeps no activation and none is given, CheckpointError where it is damaged.
     """
@@ -101,11 +128,14 @@ def read_own(store: Store, given: Any) -> tuple[Recipe, ActivationChoice]:
     if "W2" not in store.tensors:
         raise CheckpointError(f"{store.path}: must hold W1 and W2; W2 is missing")
     parts = {name: Part(name) for name in Weights._fields if name in store.tensors}
-    for name, part in parts.items():
-        rank = len(store.tensors[part.key].shape)
-        if rank != (2 if name in ("W1", "W2", "V") else 1):
-            raise CheckpointError(f"{store.path}: {name} must have {2 if name in 'W1W2V' else 1} axes, has {rank}")
-    stages = _stages(store)
+    shapes = {name: store.tensors[name].shape for name in parts}
+    for name, shape in shapes.items():
+        axes = 2 if name in ("W1", "W2", "V") else 1
+        if len(shape) != axes:
+            raise CheckpointError(f"{store.path}: {name} must have {axes} axes, has {len(shape)}")
+    form = store.metadata.get("form", "gated" if "V" in parts else "dense")
+    if form != ("gated" if "V" in parts else "dense") or ("c" in parts and "V" not in parts):
+        raise CheckpointError(f"{store.path}: is {form!r} by its metadata, and holds {', '.join(parts)}")
     recipe = Recipe(
         W1=parts["W1"],
         b1=parts.get("b1"),
@@ -113,56 +143,24 @@ def read_own(store: Store, given: Any) -> tuple[Recipe, ActivationChoice]:
         b2=parts.get("b2"),
         V=parts.get("V"),
         c=parts.get("c"),
-        before=_norm(store, "before", stages),
-        middle=_norm(store, "middle", stages),
-        after=_norm(store, "after", stages),
-        after_residual=bool(stages.get("after_residual")),
-        residual=bool(stages.get("residual")),
-        scale=_number(store, stages.get("scale", 1.0)),
+        **own_stages(store),
     )
+    (d_model, d_ff), d_out = shapes["W1"], shapes["W2"][1]
+    check_fits(recipe, store.tensors, d_model, d_ff, d_out)
+    return recipe, _activation(store, given, d_ff, gated="V" in parts), d_model, d_ff
+
+
+def _activation(store: Store, given: Any, d_ff: int, *, gated: bool) -> ActivationChoice:
+    """The activation that is given, or that the file keeps."""
     if given is not None:
-        return recipe, ActivationChoice(fact(given), "activation: given")
-    if "activation" not in store.metadata:
+        chosen = ActivationChoice(fact(given), "activation: given")
+    elif "activation" in store.metadata:
+        chosen = ActivationChoice(own_activation(store), "activation: in the file's metadata")
+    else:
         raise Undecided(f"{store.path}: keeps no activation; pass activation=", "activation")
-    return recipe, ActivationChoice(_parse(store, store.metadata["activation"]), "activation: in the file's metadata")
-
-
-def _parse(store: Store, text: str) -> Any:
-    """The activation that a file keeps."""
-    if not text.startswith("{"):
-        if text not in ACTIVATIONS:
-            raise CheckpointError(f"{store.path}: keeps the activation {text[:100]!r}, which is none that is known")
-        return text
-    try:
-        return from_dict(json.loads(text))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CheckpointError(f"{store.path}: keeps an activation that is damaged: {text[:100]!r}") from error
-
-
-def _stages(store: Store) -> Mapping[str, Any]:
-    """What stands round the matrices."""
-    try:
-        stages = json.loads(store.metadata.get("stages", "{}"))
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{store.path}: the stages in its metadata are no JSON") from error
-    if not isinstance(stages, dict):
-        raise CheckpointError(f"{store.path}: the stages in its metadata must be an object")
-    return stages
-
-
-def _norm(store: Store, place: str, stages: Mapping[str, Any]) -> NormRecipe | None:
-    """One normalisation that the file keeps."""
-    said = stages.get(place)
-    if said is None:
-        return None
-    if not isinstance(said, dict) or said.get("kind") not in NORMS:
-        raise CheckpointError(f"{store.path}: the normalisation {place!r} in its metadata is of no known kind")
-    gamma, beta = (name if name in store.tensors else None for name in (f"{place}.gamma", f"{place}.beta"))
-    return NormRecipe(said["kind"], gamma, beta, _number(store, said.get("eps")))
-
-
-def _number(store: Store, value: Any) -> float:
-    """A finite number of the metadata."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf"):
-        return float(value)
-    raise CheckpointError(f"{store.path}: a number in its metadata is missing or no number, {value!r}")
+    if chosen.learned:
+        raise CheckpointError(
+            f"{store.path}: holds no weights of {chosen.activation}; pass the object with its numbers, such as PReLU"
+        )
+    check_activation(chosen.activation, d_ff, gated)
+    return chosen

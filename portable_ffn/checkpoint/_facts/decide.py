@@ -7,6 +7,7 @@ from typing import Any
 from portable_ffn.checkpoint._config.scope import Scope
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._facts.activation import ActivationChoice, choose_activation
+from portable_ffn.checkpoint._facts.fits import check_activation, check_fits, check_learned, check_there
 from portable_ffn.checkpoint._facts.layout import decide_gate, decide_layout
 from portable_ffn.checkpoint._facts.sizes import check_sizes
 from portable_ffn.checkpoint._facts.stages import Stages, decide_stages
@@ -53,6 +54,7 @@ def decide(
     """
     candidate, (scope, family, surveyed, named), groups = layer.candidate, layer.context, layer.groups
     packed = packed_experts(layer, tensors)
+    check_there(candidate, tensors, packed)
     shapes = _shapes(candidate, tensors, packed)
     b1, b2, c = (_bias(candidate, key, tensors) for key in (candidate.W1, candidate.W2, candidate.V))
     lengths = (_length(b1, tensors), _length(b2, tensors))
@@ -64,8 +66,6 @@ def decide(
             f"{candidate.V} must have the shape of {candidate.W1}, {tensors[candidate.W1].shape}, got "
             f"{tensors[candidate.V].shape}"
         )
-    if _length(c, tensors) not in (None, layout.d_ff):
-        raise CheckpointError(f"{c} must have the hidden layer's length, {layout.d_ff}, got {_length(c, tensors)}")
     _check_biases(candidate, scope, layout.fused, b1, b2, c)
     evidence = [f"names: {candidate.pattern.W1}, {candidate.pattern.V or '-'}, {candidate.pattern.W2}", layout.reason]
     halves: tuple[str | None, str | None] = (None, None)
@@ -83,6 +83,10 @@ def decide(
     if not stages.free_width:
         check_sizes(scope, layout.d_model, layout.d_ff, family.halved, candidate.parent or candidate.W1, facts.layout)
     recipe = _recipe(candidate, layout, halves, groups, expert, packed, (b1, b2, c), stages)
+    check_fits(recipe, tensors, layout.d_model, layout.d_ff)
+    check_activation(chosen.activation, layout.d_ff, recipe.V is not None)
+    if recipe.learned:
+        check_learned(recipe.learned, str(chosen.activation), tensors, layout.d_ff)
     if layer.is_expert:
         form = "expert"
         evidence.append("expert: the router that chooses and weights it is no part of it")
@@ -96,7 +100,8 @@ def decide(
 def _shapes(candidate: Candidate, tensors: Mapping[str, Info], packed: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shapes of W1 and W2 of one network."""
     if packed:
-        rows, width = tensors[candidate.W1].shape
+        rows, *inner = tensors[candidate.W1].shape
+        width = inner[0] if len(inner) == 1 else 0
         # DBRX: w1 (E f, d) is (out, in), w2 (E f, d) is (in, out) already; both are told as Linear's would be.
         return (rows // packed, width), (width, tensors[candidate.W2].shape[0] // packed)
     return matrix_shape(tensors[candidate.W1], candidate.stacked), matrix_shape(
@@ -127,8 +132,10 @@ def _check_biases(
 
 
 def _length(bias: str | None, tensors: Mapping[str, Info]) -> int | None:
-    """The length of a bias: its last axis."""
-    return None if bias is None else int(tensors[bias].shape[-1])
+    """The length of a bias: its last axis; -1, which fits no matrix, where it has none."""
+    if bias is None:
+        return None
+    return int(tensors[bias].shape[-1]) if tensors[bias].shape else -1
 
 
 def _recipe(

@@ -5,19 +5,25 @@ Source: the model code of transformers 5.24, where the sum and its normalisation
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from portable_ffn.checkpoint._config.scope import Scope
+from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._layers.candidates import Info
 from portable_ffn.checkpoint._loaded.recipe import NormRecipe
 
 
 class Placement(NamedTuple):
-    """The normalisations round a network, each None where there is none, and the factor of its output."""
+    """The normalisations round a network, each None where there is none, and the factor of its output.
+
+    `problem` says why the layer can't be loaded with them.
+    """
 
     before: NormRecipe | None = None
     after: NormRecipe | None = None
     post: NormRecipe | None = None
     factor: float = 1.0
+    problem: CheckpointError | None = None
 
 
 class _Row(NamedTuple):
@@ -72,14 +78,17 @@ _ROWS = (
 _LAYER = re.compile(r"^(.*\.\d+)(?:\.|$)")
 
 
-def placement(scope: Scope, parent: str, tensors: Mapping[str, Any]) -> Placement | None:
+def placement(scope: Scope, parent: str, tensors: Mapping[str, Info], d_model: int) -> Placement | None:
     """The placement round the network under `parent`, or None where the family's is not known."""
     found = _LAYER.match(parent)
     model = scope.model_types[0] if scope.model_types else ""
     row = next((row for row in _ROWS if model in row.models.split()), None)
     if found is None or row is None:
         return None
-    eps = scope.number(row.eps) if isinstance(row.eps, str) else row.eps
+    try:
+        eps = scope.number(row.eps) if isinstance(row.eps, str) else row.eps
+    except CheckpointError as error:
+        return Placement(problem=error)
     norms: dict[str, NormRecipe] = {}
     for place in ("before", "after", "post"):
         name = getattr(row, place)
@@ -88,5 +97,9 @@ def placement(scope: Scope, parent: str, tensors: Mapping[str, Any]) -> Placemen
         gamma, beta = f"{found[1]}.{name}.weight", f"{found[1]}.{name}.bias"
         if gamma not in tensors or eps is None or eps < 0:
             return None
+        for key in (gamma, beta):
+            if key in tensors and tensors[key].shape != (d_model,):
+                told = f"{key} must have shape ({d_model},), got {tensors[key].shape}"
+                return Placement(problem=CheckpointError(told))
         norms[place] = NormRecipe(row.kind, gamma, beta if beta in tensors else None, eps)
     return Placement(**norms)  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ _SETTINGS: Final = (
     ("hf_quant_config.json", "modelopt"),
 )
 _SHARD: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{1,9})-of-(?P<count>\d{1,9})\.safetensors")
+_CONFIG_VALUES: Final = 500_000  # a label of each of 100,000 classes, there and back
 
 
 class Index(NamedTuple):
@@ -33,7 +34,7 @@ def read_config(directory: Path) -> dict[str, Any]:
     path = directory / "config.json"
     try:
         # Infinity is no JSON, but transformers 4 wrote it (time_step_limit of the Mamba hybrids).
-        config = parse_object(read_json(path), str(path), infinity=True)
+        config = parse_object(read_json(path), str(path), infinity=True, values=_CONFIG_VALUES)
     except FileNotFoundError:
         if path.is_symlink():
             raise CheckpointError(f"{path}: is a link to a file that isn't there") from None

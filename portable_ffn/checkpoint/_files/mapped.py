@@ -1,10 +1,13 @@
 """Regular files, opened without trust and mapped into memory."""
 
+import contextlib
 import mmap
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 
@@ -51,20 +54,48 @@ def read_json(path: Path) -> bytes:
         size = os.fstat(file.fileno()).st_size
         if size > JSON_LIMIT:
             raise CheckpointError(f"{path}: JSON of {size} bytes; {JSON_LIMIT} are the limit")
-        return file.read(size)
+        with reading(path):
+            return file.read(size)
+
+
+class Identity(NamedTuple):
+    """What tells a file from another that stands in its place later."""
+
+    inode: int
+    size: int
+    modified: int
+
+
+def identity(found: os.stat_result) -> Identity:
+    """The identity of a file by its status. The device isn't part of it: it differs from machine to machine."""
+    return Identity(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Inside it what the system says of a file that is being read is a CheckpointError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(f"{path}: can't be read: {error.strerror or error}") from None
 
 
 class Mapped:
-    """A file of a known size, mapped into memory at first use."""
+    """A file whose header was read, mapped into memory at first use if it is still the same."""
 
-    def __init__(self, path: Path, size: int) -> None:
+    def __init__(self, path: Path, known: Identity) -> None:
         self.path = path
-        self.size = size
+        self.known = known
         self._map: mmap.mmap | None = None
 
-    def __reduce__(self) -> tuple[type["Mapped"], tuple[Path, int]]:
+    def __reduce__(self) -> tuple[type["Mapped"], tuple[Path, Identity]]:
         """Without the map, which belongs to the process."""
-        return type(self), (self.path, self.size)
+        return type(self), (self.path, self.known)
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return self.known.size
 
     def array(self, info: TensorInfo) -> np.ndarray[Any, Any]:
         """The tensor as a read-only view of the file; a copy where its place is not aligned to its dtype."""
@@ -82,11 +113,23 @@ class Mapped:
         """The whole file as memory; pages are read as they are touched."""
         if self._map is None:
             with open_regular(self.path) as file:
-                size = os.fstat(file.fileno()).st_size
-                # Touching a page that a shrunken file has lost would kill the process.
-                if size != self.size:
-                    raise CheckpointError(
-                        f"{self.path}: had {self.size} bytes when opened, has {size} now; open it again"
-                    )
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                self._check(identity(os.fstat(file.fileno())))
+                with reading(self.path):
+                    self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        else:
+            # Where another file has taken the name, the map still is of the first one, which stays as it was.
+            with contextlib.suppress(OSError):
+                now = identity(self.path.stat())
+                if now.inode == self.known.inode:
+                    self._check(now)
         return self._map
+
+    def _check(self, now: Identity) -> None:
+        """CheckpointError where the file isn't the one whose header was read."""
+        if now.size != self.size:
+            # Touching a page that a shrunken file has lost would kill the process.
+            raise CheckpointError(f"{self.path}: had {self.size} bytes when opened, has {now.size} now; open it again")
+        if now != self.known:
+            raise CheckpointError(
+                f"{self.path}: was replaced or changed since it was opened, so its header may be another; open it again"
+            )

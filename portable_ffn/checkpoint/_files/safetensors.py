@@ -14,25 +14,27 @@ from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files.dtypes import DTYPES
 from portable_ffn.checkpoint._files.foreign import refuse_magic
 from portable_ffn.checkpoint._files.json import parse_object
-from portable_ffn.checkpoint._files.mapped import JSON_LIMIT, open_regular
+from portable_ffn.checkpoint._files.mapped import JSON_LIMIT, Identity, identity, open_regular, reading
 from portable_ffn.checkpoint._files.tensor import TensorInfo
 
 _AXES: Final = 32  # as many as NumPy 1 holds
 
 
 class Header(NamedTuple):
-    """What one file says of itself, and its size in bytes."""
+    """What one file says of itself, and what tells it from another."""
 
     tensors: dict[str, TensorInfo]
     metadata: dict[str, str]
-    size: int
+    known: Identity
 
 
 def read_header(path: Path) -> Header:
     """The header, checked against the file's size; no byte of a tensor is read."""
     with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        start = file.read(16)
+        known = identity(os.fstat(file.fileno()))
+        size = known.size
+        with reading(path):
+            start = file.read(16)
         refuse_magic(path, start)
         if size < 10 or len(start) < 10:
             raise CheckpointError(f"{path}: has {size} bytes; a safetensors file has 10 at least")
@@ -48,15 +50,15 @@ def read_header(path: Path) -> Header:
             )
         if start[8:9] != b"{":
             raise CheckpointError(f"{path}: the header must begin with a brace; this is no safetensors file")
-        file.seek(8)
-        text = file.read(length)
-    header = parse_object(text, f"{path}: the header")
+        with reading(path):
+            file.seek(8)
+            header = parse_object(file.read(length), f"{path}: the header")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise CheckpointError(f"{path}: __metadata__ must map strings to strings")
     tensors = {name: _tensor(name, entry, path, 8 + length) for name, entry in header.items()}
     _check_cover(tensors, path, 8 + length, size)
-    return Header(tensors, metadata, size)
+    return Header(tensors, metadata, known)
 
 
 def _tensor(name: str, entry: Any, path: Path, base: int) -> TensorInfo:

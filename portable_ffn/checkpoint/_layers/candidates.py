@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from portable_ffn.checkpoint._layers.paths import whole
 from portable_ffn.checkpoint._layers.patterns import NETWORK_WORDS, PATTERNS, STACKED, Pattern
 
 _OWN_BIASES = {"W1": "b1", "W2": "b2", "V": "c"}
@@ -146,5 +147,5 @@ def beside(names: Sequence[str], parent: str) -> Sequence[str]:
 
 def adapters(stem: str, names: Sequence[str]) -> list[int]:
     """The numbers of the low-rank additions that a shared block keeps, one for each layer that uses it."""
-    parts = (name[len(stem) + 1 :].split(".")[0] for name in beside(names, stem))
-    return sorted({int(part) for part in parts if part.isdigit()})
+    parts = (whole(name[len(stem) + 1 :].partition(".")[0]) for name in beside(names, stem))
+    return sorted({number for number in parts if number is not None})

@@ -50,7 +50,12 @@ class Layer:
         if keys is None or self.candidate.stacked:
             return 1, 1
         first, second = (self.scope.get(key) for key in keys)
-        return (first if isinstance(first, int) else 1), (second if isinstance(second, int) else 1)
+        return _count(first), _count(second)
+
+
+def _count(value: Any) -> int:
+    """A number of groups, 1 where the config says none that can be."""
+    return value if type(value) is int and value > 0 else 1
 
 
 def in_context(candidate: Candidate, config: Mapping[str, Any], known: dict[str, Context]) -> Layer:
@@ -110,5 +115,5 @@ def acceptable(layer: Layer, tensors: Mapping[str, Info]) -> bool:
         return not candidate.pattern.rare
     if candidate.pattern.layer and candidate.last.isdigit():
         w1, w2 = (matrix_shape(tensors[key], candidate.stacked) for key in (candidate.W1, candidate.W2))
-        return w1[0] == w2[1]
+        return len(w1) == len(w2) == 2 and w1[0] == w2[1]
     return is_network_path(layer.path)

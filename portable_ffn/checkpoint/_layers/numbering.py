@@ -1,13 +1,17 @@
 """Which networks a candidate is, one or each expert of a stack, and the number of the layer that each stands in."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._layers.candidates import Info, adapters
 from portable_ffn.checkpoint._layers.context import Layer
-from portable_ffn.checkpoint._layers.paths import layer_numbers, shape
+from portable_ffn.checkpoint._layers.paths import layer_numbers, shape, whole
+
+MOST_EXPERTS: Final = 16384
+"""Experts of one layer; the most of a published model are 2048, and each becomes an entry."""
 
 
 class NetworkSlice(NamedTuple):
@@ -24,7 +28,13 @@ def count_experts(layer: Layer, tensors: Mapping[str, Info]) -> int | None:
     if not layer.candidate.stacked:
         return None
     packed = packed_experts(layer, tensors)
-    return packed or int(tensors[layer.candidate.W2].shape[0])
+    axes = tensors[layer.candidate.W2].shape
+    count = packed or (axes[0] if axes else 0)
+    if not 0 < count <= MOST_EXPERTS or not math.prod(axes):
+        raise CheckpointError(
+            f"{layer.candidate.W2} must stack 1 to {MOST_EXPERTS} experts that hold numbers, got shape {axes}"
+        )
+    return count
 
 
 def packed_experts(layer: Layer, tensors: Mapping[str, Info]) -> int:
@@ -34,7 +44,7 @@ def packed_experts(layer: Layer, tensors: Mapping[str, Info]) -> int:
         return 0
     config = layer.scope.get("ffn_config")
     count = config.get(key) if key and isinstance(config, Mapping) else None
-    if not isinstance(count, int) or count < 1 or tensors[candidate.W2].shape[0] % count:
+    if type(count) is not int or count < 1 or tensors[candidate.W2].shape[0] % count:
         raise CheckpointError(f"{candidate.W2} packs experts, and the config must name their number; it doesn't")
     return count
 
@@ -59,8 +69,7 @@ def variants(layer: Layer, tensors: Mapping[str, Info], names: Sequence[str]) ->
 def _expert_number(path: str) -> int | None:
     """N of experts.N or experts.expert_N at a path's end."""
     head, _, last = path.rpartition(".")
-    last = last.removeprefix("expert_")
-    return int(last) if last.isdigit() and head.rpartition(".")[2] == "experts" else None
+    return whole(last.removeprefix("expert_")) if head.rpartition(".")[2] == "experts" else None
 
 
 def idle(layer: Layer) -> bool:

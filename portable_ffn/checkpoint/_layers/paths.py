@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 _WRAPPERS = ("module.", "_orig_mod.", "base_model.model.", "_fsdp_wrapped_module.", "_forward_module.")
-# layers.3, and layers_3 or encoderblock_3 as flax.linen numbers its modules.
-_NUMBER = re.compile(r"(?:(?:\w*?(?:layers?|blocks?|h))_)?(\d+)$")
+# layers.3, and layers_3 or encoderblock_3 as flax.linen numbers its modules. Longer numbers count no layers.
+_NUMBER = re.compile(r"(?:(?:\w*?(?:layers?|blocks?|h))_)?([0-9]{1,9})\Z")
 # The words of a stack's name, in the order in which they are joined.
 _STACKS = (
     ("vision", re.compile(r"vis|vit|image|patch|pixel")),
@@ -40,6 +40,11 @@ def stack_of(path: str, text: bool) -> str:
     if text and not {"vision", "audio", "text"} & set(found):
         found.insert(0, "text")
     return "+".join(found) or "main"
+
+
+def whole(text: str) -> int | None:
+    """The number that a text is, of nine digits at most; None where it is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else None
 
 
 def _number(part: str) -> str | None:

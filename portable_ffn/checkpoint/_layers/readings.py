@@ -24,6 +24,8 @@ class Readings(NamedTuple):
 
 def readings(w1: tuple[int, ...], w2: tuple[int, ...], gated: bool, groups: tuple[int, int]) -> Readings:
     """Both readings of two matrices whose widths must meet: (out, in) and (in, out)."""
+    if len(w1) != 2 or len(w2) != 2:
+        return Readings(None, None)
     (a, b), (c, d) = w1, w2
     if groups != (1, 1):
         b, d = b * groups[0], d * groups[1]

@@ -33,6 +33,31 @@ class Part:
     half: str | None = None
     groups: int = 1
 
+    def shape_of(self, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The shape that `read` gives of a tensor of this shape; None where it can't be sliced so."""
+        if self.expert is not None:
+            if not shape or not 0 <= self.expert < shape[0]:
+                return None
+            shape = shape[1:]
+        if self.rows is not None:
+            if not shape or not 0 <= self.rows[0] <= self.rows[1] <= shape[0]:
+                return None
+            shape = (self.rows[1] - self.rows[0], *shape[1:])
+        while len(shape) > 2 and shape[-1] == 1:
+            shape = shape[:-1]
+        if self.groups > 1:
+            if len(shape) != 2 or shape[0] % self.groups:
+                return None
+            shape = (shape[0], shape[1] * self.groups)
+        turned = self.out_first and len(shape) == 2
+        if self.half is not None:
+            outputs = 0 if turned else -1
+            if len(shape) not in (1, 2) or shape[outputs] % 2:
+                return None
+            halved = shape[outputs] // 2
+            shape = (halved, *shape[1:]) if turned else (*shape[:-1], halved)
+        return shape[::-1] if turned else shape
+
     def read(self, store: Readable) -> np.ndarray:
         """The slice as a view of the file wherever slicing can say it."""
         a = store.read_logical(self.key, self.expert)

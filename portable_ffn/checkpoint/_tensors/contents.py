@@ -10,7 +10,7 @@ from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files.directory import Index
 from portable_ffn.checkpoint._files.foreign import refuse_adapter_tensors
 from portable_ffn.checkpoint._files.gguf import read_gguf
-from portable_ffn.checkpoint._files.mapped import Mapped, status
+from portable_ffn.checkpoint._files.mapped import Mapped, identity, status
 from portable_ffn.checkpoint._files.safetensors import read_header
 from portable_ffn.checkpoint._files.tensor import Encoding, TensorInfo
 from portable_ffn.checkpoint._tensors.gguf import plan_gguf
@@ -42,7 +42,7 @@ def read_contents(found: list[Path] | Index, config: dict[str, Any]) -> Contents
         except FileNotFoundError:
             # Its directory lists it.
             raise CheckpointError(f"{file}: is a link to a file that isn't there") from None
-        contents.files[file] = Mapped(file, header.size)
+        contents.files[file] = Mapped(file, header.known)
         for name, info in header.tensors.items():
             if name in contents.tensors:
                 first = contents.tensors[name].file.name
@@ -87,7 +87,7 @@ def _read_gguf(files: list[Path]) -> Contents:
     logical: dict[str, TensorInfo] = {}
     kinds: dict[str, str] = {}
     for number, file in enumerate(files):
-        mapped = Mapped(file, status(file).st_size)
+        mapped = Mapped(file, identity(status(file)))
         header = read_gguf(file, mapped)
         count, own = header.metadata.get("split.count", 1), header.metadata.get("split.no", 0)
         if (count, own) != (len(files), number) and (count not in (0, 1) or len(files) > 1):

@@ -11,7 +11,7 @@ import numpy as np
 
 from portable_ffn._arrays.dtype import REAL_FLOATING
 from portable_ffn._arrays.kind import kind_of
-from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._errors import CheckpointError, guarded
 from portable_ffn.checkpoint._files.directory import find_files, gguf_parts, read_config, read_index
 from portable_ffn.checkpoint._files.dtypes import numpy_dtype
 from portable_ffn.checkpoint._files.foreign import refuse_adapter_files, refuse_names
@@ -185,16 +185,20 @@ def open_store(path: str | os.PathLike[str]) -> Store:
         path = Path(os.fspath(path)).expanduser()
     except RuntimeError as error:
         raise FileNotFoundError(f"no such file or directory: {path}: {error}") from None
+    with guarded(str(path)):
+        return Store(path, _contents(path))
+
+
+def _contents(path: Path) -> Contents:
+    """What the headers of the path's files say."""
     if is_directory(path):
         found = find_files(path)
-        contents = read_contents(found, read_config(path))
-    elif path.name.endswith(".safetensors.index.json"):
-        contents = read_contents(read_index(path), read_config(path.parent))
-    else:
-        refuse_adapter_files(path.parent, [path.name])
-        if not path.name.endswith(".safetensors"):
-            refuse_names(path.parent, [path.name])
-        if path.name.endswith(".json"):
-            raise CheckpointError(f"{path}: holds no tensors; give the path of the directory")
-        contents = read_contents(gguf_parts(path) if path.name.endswith(".gguf") else [path], {})
-    return Store(path, contents)
+        return read_contents(found, read_config(path))
+    if path.name.endswith(".safetensors.index.json"):
+        return read_contents(read_index(path), read_config(path.parent))
+    refuse_adapter_files(path.parent, [path.name])
+    if not path.name.endswith(".safetensors"):
+        refuse_names(path.parent, [path.name])
+    if path.name.endswith(".json"):
+        raise CheckpointError(f"{path}: holds no tensors; give the path of the directory")
+    return read_contents(gguf_parts(path) if path.name.endswith(".gguf") else [path], {})

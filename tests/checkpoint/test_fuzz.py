@@ -1,0 +1,107 @@
+"""Whatever a file says, what comes out is a network that computes, or one line that says why not.
+
+Seeded, and short here; ci/fuzz.sh runs many more (PORTABLE_FFN_FUZZ says how many of each kind).
+"""
+
+import contextlib
+import io
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from portable_ffn.__main__ import main
+from portable_ffn.checkpoint import CheckpointError, find
+from portable_ffn.checkpoint._errors import CheckpointError as Base
+from tests.checkpoint.damage import BASES, bent, damaged
+
+COUNT = int(os.environ.get("PORTABLE_FFN_FUZZ", "0"))
+SETTINGS = settings(
+    max_examples=COUNT or 400,
+    derandomize=not COUNT,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+CASES = Path(os.environ.get("PORTABLE_FFN_CASES", "")) / "golden"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A function that gives an empty directory, the same one each time."""
+    path = tmp_path_factory.mktemp("fuzz")
+
+    def fresh():
+        shutil.rmtree(path / "one", ignore_errors=True)
+        (path / "one").mkdir()
+        return path / "one"
+
+    return fresh
+
+
+def probe(path):
+    """Whether a checkpoint, however damaged, is refused by a CheckpointError, or its layers keep word."""
+    try:
+        found = find(path)
+    except CheckpointError as error:
+        one_line(error)
+        found = []
+    for entry in found:
+        if entry.problem is not None:
+            one_line(entry.problem)
+            with pytest.raises(CheckpointError) as caught:
+                entry.load()
+            assert caught.value is entry.problem
+            continue
+        try:
+            net = entry.load()
+        except CheckpointError as error:
+            pytest.fail(f"{entry.name} has no problem and does not load: {error}")
+        with np.errstate(all="ignore"):
+            y = net(np.ones((2, entry.d_model), np.float32))
+            assert y.ndim == 2
+            assert len(y) == 2
+            assert net.hidden(np.ones((2, entry.d_model), np.float32)).shape == (2, entry.d_ff)
+            if entry.placement is not None:
+                assert entry.load_sublayer()(np.ones((2, entry.d_model), np.float32)).shape == y.shape
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+        status = main(["inspect", os.fspath(path)])
+    assert status in (0, 1, 2)
+    assert all(char.isprintable() or char == "\n" for char in shown.getvalue())
+
+
+def one_line(error):
+    """An error's message is a line, short, and no accident that was caught at the last door."""
+    assert isinstance(error, Base)
+    assert str(error).isprintable()
+    assert 0 < len(str(error)) < 3000
+    cause = error.__cause__
+    assert not getattr(error, "unforeseen", False), f"{type(cause).__name__}: {cause}"
+
+
+@SETTINGS
+@given(made=damaged())
+def test_well_formed_files_with_faults(folder, made):
+    probe(made.write(folder()))
+
+
+@SETTINGS
+@given(data=st.data())
+def test_bent_headers(folder, data):
+    made = data.draw(st.sampled_from(list(BASES.values())))
+    probe(made.write(folder(), data.draw(bent(made.header()))))
+
+
+@SETTINGS
+@given(data=st.data())
+def test_bent_configs(folder, data):
+    made = data.draw(st.sampled_from([made for made in BASES.values() if made.config is not None]))
+    path = made.write(folder())
+    (path / "config.json").write_bytes(data.draw(bent(json.dumps(made.config).encode())))
+    probe(path)
