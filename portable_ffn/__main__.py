@@ -44,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except CannotRun as error:
-        print(f"portable-ffn {parsed.command}: {error}", file=sys.stderr)
+        from portable_ffn.command._words import say
+
+        say(f"portable-ffn {parsed.command}: {error}", stderr=True)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -23,6 +23,8 @@ def own_entry(store: Store, facts: Facts) -> Entry:
     try:
         with guarded(str(store.path)):
             recipe, chosen, d_model, d_ff = read_own(store, facts.activation)
+            for key in tuple(recipe.keys()):
+                store.check_readable(key)
         form = "dense" if recipe.V is None else "gated"
         decision = Decision(recipe, form, chosen, d_model, d_ff, ("names: this library's own", chosen.reason))
     except CheckpointError as error:
@@ -116,7 +118,15 @@ def _placement(layer: Layer, decision: Decision | None, store: Store) -> Placeme
     """What stands round a network; nothing is said of one expert of several."""
     if decision is None or layer.is_expert:
         return None
-    return placement(layer.scope, layer.candidate.parent, store.logical, decision.d_model)
+    found = placement(layer.scope, layer.candidate.parent, store.logical, decision.d_model)
+    try:
+        for norm in (found.before, found.after, found.post) if found is not None else ():
+            for key in (norm.gamma, norm.beta) if norm is not None else ():
+                if key is not None:
+                    store.check_readable(key)
+    except CheckpointError as error:
+        return Placement(problem=error)
+    return found
 
 
 def _common_path(keys: Sequence[str]) -> str:

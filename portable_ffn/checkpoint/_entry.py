@@ -105,7 +105,8 @@ class Entry:
         arrays = read_arrays(recipe, store)
         if own_dtype and recipe.folds:
             dtype = max((store.dtype_of(part.key) for part in (recipe.W1, recipe.W2)), key=lambda kind: kind.itemsize)
-            arrays = type(arrays)(*(None if a is None else a.astype(dtype) for a in arrays))  # type: ignore[arg-type]
+            with np.errstate(all="ignore"):
+                arrays = type(arrays)(*(None if a is None else a.astype(dtype) for a in arrays))  # type: ignore[arg-type]
         assert self.decision is not None
         return Network(
             Weights(*arrays),

@@ -1,6 +1,13 @@
-"""What the library advises in its arguments, in the words of the command: --activation gelu, not activation="gelu"."""
+"""What the library advises in its arguments, in the words of the command: --activation gelu, not activation="gelu".
+
+And how a command says anything: through `say`, so that no text out of a file works on a terminal.
+"""
 
 import re
+import sys
+from typing import TextIO
+
+from portable_ffn.checkpoint._visible import visible
 
 _ARGUMENT = re.compile(r"""\b(activation|gate|layout|stack|name)=(?:"([\w-]+)"|'([\w-]+)')?(?![\w\[({])""")
 # A gate with numbers of its own can't be spelled on a command line.
@@ -8,6 +15,12 @@ _OBJECT = re.compile(r"\b([Pp])ass (activation=[^;]*\w+Gate\()")
 # The library's word for what was given, where a message begins with it.
 _SUBJECT = re.compile(r"\A(activation|gate|layout|layer|stack|name)(?= must )")
 _FACTS = ("activation", "gate", "layout")
+
+
+def say(text: object, *, stderr: bool = False) -> None:
+    """Print a text; what in it can't be seen stands as an escape."""
+    to: TextIO = sys.stderr if stderr else sys.stdout
+    print(visible(str(text), lines=True), file=to)
 
 
 def as_options(message: str, *, sides: bool = False) -> str:

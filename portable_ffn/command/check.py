@@ -10,7 +10,7 @@ from portable_ffn import ACTIVATIONS, ClippedGate, feed_forward
 from portable_ffn.command import CannotRun
 from portable_ffn.command._arguments import imported, natural
 from portable_ffn.command._progress import Show, shown
-from portable_ffn.command._words import as_options
+from portable_ffn.command._words import as_options, say
 from portable_ffn.testing import BACKENDS, Report, Row, check
 from portable_ffn.testing._backends.select import select
 from portable_ffn.testing._check_model import LIBRARIES
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
             report = _function(args, progress)
         else:
             report = _ours(args, progress)
-    print(report.to_json() if args.json else report)
+    say(report.to_json() if args.json else report)
     if args.html is not None:
         try:
             report.to_html(args.html)

@@ -2,7 +2,6 @@
 
 import argparse
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from portable_ffn.command import CannotRun
 from portable_ffn.command._arguments import add_facts, facts_of, imported, natural
 from portable_ffn.command._progress import shown
-from portable_ffn.command._words import as_options
+from portable_ffn.command._words import as_options, say
 from portable_ffn.testing import BACKENDS, Comparison, Layer, compare_models
 
 
@@ -44,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """0 where all layers agree, 1 where something differs, 2 where it could not run."""
     comparison = _in_options(_compared(args))
     _tell_of_missing(args)
-    print(comparison.to_json() if args.json else _short(comparison))
+    say(comparison.to_json() if args.json else _short(comparison))
     if args.html is not None:
         try:
             comparison.to_html(args.html)
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if undecided and not comparison.different:
         raise CannotRun(undecided)
     if undecided:
-        print(f"portable-ffn compare: {undecided}", file=sys.stderr)
+        say(f"portable-ffn compare: {undecided}", stderr=True)
     return 1 if comparison.different else 0 if comparison.passed else 2
 
 
@@ -102,7 +101,7 @@ def _tell_of_missing(args: argparse.Namespace) -> None:
         if isinstance(model(path, side), str):
             store = open_store(path)
             for told in missing_layers(entries(store, Facts()), store):
-                print(f"portable-ffn compare: {side}, {path}: {told}", file=sys.stderr)
+                say(f"portable-ffn compare: {side}, {path}: {told}", stderr=True)
 
 
 def _compared(args: argparse.Namespace) -> Comparison:

@@ -23,7 +23,7 @@ from portable_ffn.command._arguments import add_facts, natural, positive
 from portable_ffn.command._inspect.memories import Statistics, statistics
 from portable_ffn.command._inspect.summary import Row, not_understood, numbers, rows, told, total_parameters
 from portable_ffn.command._inspect.table import LayerStatistics, print_layers
-from portable_ffn.command._words import as_options
+from portable_ffn.command._words import as_options, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +92,7 @@ def _statistics(found: Sequence[Entry], args: argparse.Namespace) -> list[LayerS
                 f"{args.input} must have a last axis of {entry.name}'s d_model, {entry.d_model}, got "
                 f"{x.shape[-1]}; choose the layers with --layer and --stack"
             )
-        print(f"{entry.name} ...", file=sys.stderr)
+        say(f"{entry.name} ...", stderr=True)
         try:
             network = entry.load(like=x)
             bad = _not_finite(network)

@@ -1,5 +1,6 @@
 """Checkpoints with small faults, by hypothesis: each a file that somebody could give, right or not."""
 
+import copy
 import json
 import math
 from pathlib import Path
@@ -264,7 +265,7 @@ def damaged(draw: Any, bases: tuple[Model, ...] = tuple(BASES.values())) -> Mode
         elif kind == "config" and made.config is not None:
             known = places(made.config)
             place = draw(st.sampled_from(known)) if known else ("model_type",)
-            put(made.config, place, draw(st.sampled_from(ODD)))
+            put(made.config, place, copy.deepcopy(draw(st.sampled_from(ODD))))
         elif made.metadata:
             key = draw(st.sampled_from(sorted(made.metadata)))
             made.metadata[key] = draw(texts(made.metadata[key]))
@@ -281,7 +282,7 @@ def texts(draw: Any, old: str) -> str:
     known = places(value)
     if not known or draw(st.integers(0, 3)) == 0:
         return str(draw(st.sampled_from([*map(str, ODD), "{}", "[]", "{", "NaN", "[" * 5000, "9" * 5000])))
-    put(value, draw(st.sampled_from(known)), draw(st.sampled_from(ODD)))
+    put(value, draw(st.sampled_from(known)), copy.deepcopy(draw(st.sampled_from(ODD))))
     return json.dumps(value)
 
 

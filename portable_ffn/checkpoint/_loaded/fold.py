@@ -8,6 +8,7 @@ from portable_ffn.checkpoint._loaded.recipe import (
     BATCH_NORM_LEAVES,
     BatchNorm,
     Divisor,
+    Fold,
     LowRank,
     Readable,
     Recipe,
@@ -37,18 +38,24 @@ def read_arrays(recipe: Recipe, store: Readable) -> Arrays:
     arrays = Arrays(*(None if part is None else part.read(store) for part in parts))  # type: ignore[arg-type]
     if not recipe.folds:
         return arrays
-    arrays = Arrays(*(None if a is None else a.astype(np.float64) for a in arrays))  # type: ignore[arg-type]
-    for fold in recipe.folds:
-        if isinstance(fold, LowRank):
-            arrays = _low_rank(arrays, fold, recipe, store)
-        elif isinstance(fold, Divisor):
-            arrays = arrays._replace(W2=arrays.W2 / _wide(store, fold.key)[:, None])
-        elif isinstance(fold, Scale):
-            number = _wide(store, fold.key) * fold.number if fold.key else np.asarray(fold.number)
-            arrays = _affine(arrays, fold.target, number, None)
-        else:
-            arrays = _batch_norm(arrays, fold, store)
+    # An inf or a NaN of the file is a value like any other.
+    with np.errstate(all="ignore"):
+        arrays = Arrays(*(None if a is None else a.astype(np.float64) for a in arrays))  # type: ignore[arg-type]
+        for fold in recipe.folds:
+            arrays = _folded(arrays, fold, recipe, store)
     return arrays
+
+
+def _folded(arrays: Arrays, fold: Fold, recipe: Recipe, store: Readable) -> Arrays:
+    """The arrays with one thing folded in."""
+    if isinstance(fold, LowRank):
+        return _low_rank(arrays, fold, recipe, store)
+    if isinstance(fold, Divisor):
+        return arrays._replace(W2=arrays.W2 / _wide(store, fold.key)[:, None])
+    if isinstance(fold, Scale):
+        number = _wide(store, fold.key) * fold.number if fold.key else np.asarray(fold.number)
+        return _affine(arrays, fold.target, number, None)
+    return _batch_norm(arrays, fold, store)
 
 
 def _wide(store: Readable, key: str) -> Array:

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._tensors.store import Store
+from portable_ffn.checkpoint._visible import visible
 from portable_ffn.command._inspect.memories import Statistics
 from portable_ffn.command._inspect.summary import Row, numbers
+from portable_ffn.command._words import say
 
 _HEADINGS = (
     "stack",
@@ -45,34 +47,34 @@ def print_layers(
 ) -> None:
     """Everything, for a reader."""
     model = store.config.get("model_type")
-    print(f"{store.path}: {f'{model}, ' if isinstance(model, str) else ''}{_short(total)} parameters")
+    say(f"{store.path}: {f'{model}, ' if isinstance(model, str) else ''}{_short(total)} parameters")
     if table:
         _table(_HEADINGS, [_cells(row) for row in table])
-        print("grounds")
+        say("grounds")
         for row in table:
-            print(f"  {row.stack} {row.form} ({row.names[0]}): {'; '.join(row.evidence)}")
+            say(f"  {row.stack} {row.form} ({row.names[0]}): {'; '.join(row.evidence)}")
     elif not any_found:
-        print("no feed-forward layer under names that are known")
+        say("no feed-forward layer under names that are known")
     for warning in warnings:
-        print(f"warning: {warning}")
+        say(f"warning: {warning}")
     if unread:
-        print("not understood")
+        say("not understood")
         for item in unread[:_SHOWN]:
             more = "" if item["count"] == 1 else f" and {item['count'] - 1} more"
-            print(f"  {item['where']}{more}: {item['why']}")
+            say(f"  {item['where']}{more}: {item['why']}")
         if len(unread) > _SHOWN:
-            print(f"  ... and {len(unread) - _SHOWN} more kinds")
+            say(f"  ... and {len(unread) - _SHOWN} more kinds")
     for entry, one, bad in stats:
         if one is None:
             held = "holds" if len(bad) == 1 else "hold"
-            print(f"{entry.name}: {', '.join(bad)} {held} NaN or infinite numbers, so nothing is counted")
+            say(f"{entry.name}: {', '.join(bad)} {held} NaN or infinite numbers, so nothing is counted")
             continue
-        print(
+        say(
             f"{entry.name}: {one.active:.1%} of the hidden units active for a token ({one.zero:.1%} zero), over "
             f"{one.tokens} tokens; the strongest memories"
         )
         for memory in one.memories:
-            print(
+            say(
                 f"  unit {memory.unit:6}  coefficient {memory.coefficient:.4g}  value's length {memory.length:.4g}  "
                 f"active {memory.active:.0%}"
             )
@@ -115,9 +117,9 @@ def _table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
         else:
             table = Table(*headings)
             for row in cells:
-                table.add_row(*row)
+                table.add_row(*map(visible, row))
             Console().print(table)
             return
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
     for row in (headings, *cells):
-        print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+        say("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())

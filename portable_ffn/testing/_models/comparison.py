@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
+from portable_ffn.checkpoint._visible import visible
 from portable_ffn.testing._models.layer import Compared
 from portable_ffn.testing._models.page import page
 from portable_ffn.testing._report.page import write
@@ -69,4 +70,4 @@ class Comparison(Compared):
         if found["error"]:
             counts += f", {found['error']} could not be compared"
         lines.append(f"{'passed' if self.passed else 'not passed'}: {counts}")
-        return "\n".join(lines)
+        return visible("\n".join(lines), lines=True)

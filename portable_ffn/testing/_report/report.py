@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from portable_ffn.checkpoint._visible import visible
 from portable_ffn.testing._report.html import page
 from portable_ffn.testing._report.page import write
 from portable_ffn.testing._report.rows import Findings, json_numbers
@@ -69,4 +70,4 @@ class Report(Findings):
         return summary(self.rows)
 
     def __str__(self) -> str:
-        return report_text(self)
+        return visible(report_text(self), lines=True)
