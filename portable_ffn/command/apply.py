@@ -9,7 +9,7 @@ from portable_ffn.command import CannotRun
 from portable_ffn.command._apply.memory import parse_size
 from portable_ffn.command._apply.run import apply
 from portable_ffn.command._arguments import add_facts, facts_of
-from portable_ffn.command._words import as_options
+from portable_ffn.command._words import as_options, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(done, indent=2))
     else:
         again = f", {done['rows_resumed']} of them by an earlier run" if done["rows_resumed"] else ""
-        print(
+        say(
             f"{done['output']}: {done['rows']} rows through {done['layer']}{again}, shape "
             f"{tuple(done['shape'])}, {done['dtype']}"
         )
