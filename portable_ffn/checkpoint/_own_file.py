@@ -4,13 +4,11 @@ import json
 import os
 from typing import Any, Final
 
-import numpy as np
-
 from portable_ffn import ACTIVATIONS, Weights
 from portable_ffn._activations.serial import to_dict
 from portable_ffn._arrays.kind import kind_of
 from portable_ffn._arrays.library import library_of
-from portable_ffn._arrays.shapes import check_shapes
+from portable_ffn._arrays.shapes import check_weights
 from portable_ffn.checkpoint._config.spellings import LEARNED, fact
 from portable_ffn.checkpoint._errors import CheckpointError, Undecided
 from portable_ffn.checkpoint._facts.activation import ActivationChoice
@@ -79,10 +77,8 @@ def save(path: str | os.PathLike[str], obj: Any, *, activation: Any = None) -> N
 
 def _check_shapes(weights: Weights) -> None:
     """ValueError where the arrays are not those of a network; what is no array is refused where it is written."""
-    arrays = [array for array in weights if array is not None]
-    if all(library_of(array) is not None for array in arrays):
-        W1 = weights.W1
-        check_shapes(np.empty((1, *W1.shape[:1])), *weights)
+    if all(library_of(array) is not None for array in weights if array is not None):
+        check_weights(*weights)
 
 
 def _check_norm(place: str, norm: Norm, weights: Weights) -> None:
