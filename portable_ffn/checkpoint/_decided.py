@@ -9,6 +9,7 @@ from portable_ffn.checkpoint._facts.stages import unexplained
 from portable_ffn.checkpoint._facts.sublayer import Placement, placement
 from portable_ffn.checkpoint._layers.candidates import Candidate
 from portable_ffn.checkpoint._layers.context import Layer
+from portable_ffn.checkpoint._layers.no_network import stands_between
 from portable_ffn.checkpoint._layers.numbering import NetworkSlice
 from portable_ffn.checkpoint._layers.paths import stack_of
 from portable_ffn.checkpoint._own_file import read_own
@@ -53,6 +54,7 @@ def entry_of(
     names: Sequence[str],
     facts: Facts,
     odd: Mapping[str, str],
+    uneven: frozenset[str],
 ) -> Entry:
     """The entry of one network, with its problem where it can't be decided."""
     layer, candidate = one.layer, one.layer.candidate
@@ -66,7 +68,8 @@ def entry_of(
                     f"{odd[candidate.W2]} is missing; the checkpoint is damaged, or has layers of two kinds"
                 )
             store.check_formats(candidate.matrices)
-            decision = decide(layer, store.logical, facts, number, one.slice, one.adapter)
+            _refuse_between(candidate, names, layer, store)
+            decision = decide(layer, store.logical, facts, number, one.slice, one.adapter, candidate.W2 in uneven)
             keys = tuple(decision.recipe.keys())
             _refuse_unread(candidate, names, keys, layer)
             for key in keys:
@@ -102,6 +105,16 @@ def _refuse_unread(candidate: Candidate, names: Sequence[str], keys: Sequence[st
         raise CheckpointError(
             f"{candidate.parent} must hold a plain network to be understood, and it also holds "
             f"{', '.join(left[:3])}{' ...' if len(left) > 3 else ''}, whose part in it is not known"
+        )
+
+
+def _refuse_between(candidate: Candidate, names: Sequence[str], layer: Layer, store: Store) -> None:
+    """CheckpointError where what is named as a network is none: no argument would make it one."""
+    between = None if layer.family.accept else stands_between(candidate, store.logical, names)
+    if between is not None:
+        raise CheckpointError(
+            f"{candidate.parent} must hold a plain network to be understood, and it also holds {between}: something "
+            "stands between its matrices, or its result is a gate"
         )
 
 

@@ -13,7 +13,7 @@ from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError, guarded
 from portable_ffn.checkpoint._facts.decide import Facts
 from portable_ffn.checkpoint._layers.candidates import candidates
-from portable_ffn.checkpoint._layers.consistency import incomplete, inconsistent, torn
+from portable_ffn.checkpoint._layers.consistency import incomplete, inconsistent, torn, unequal
 from portable_ffn.checkpoint._layers.context import Context, acceptable, in_context
 from portable_ffn.checkpoint._layers.numbering import NetworkSlice, idle, layer_numbers_of, variants
 from portable_ffn.checkpoint._layers.paths import in_a_stack, natural
@@ -81,21 +81,21 @@ def _entries(store: Store, facts: Facts) -> list[Entry]:
     known: dict[str, Context] = {}
     config = gguf_config(store.config) if "general.architecture" in store.config else store.config
     named = [in_context(candidate, config, known) for candidate in candidates(store.logical)]
-    accepted = [layer for layer in named if acceptable(layer, store.logical)]
+    names = sorted(store.logical)
+    accepted = [layer for layer in named if acceptable(layer, store.logical, names)]
     remains = [in_context(candidate, config, known) for candidate in torn(named, accepted, store.logical)]
     whole = [*accepted, *incomplete(named, accepted), *(layer for layer in remains if not idle(layer))]
     layered = [layer for layer in whole if in_a_stack(layer.path)]
     # Networks outside any stack (projectors, heads) only where the file holds nothing else.
     layers = layered or whole
-    names = sorted(store.logical)
-    odd = inconsistent(layers, store.logical)
+    odd, uneven = inconsistent(layers, store.logical), unequal(layers, store.logical)
     slices: list[NetworkSlice] = []
     for layer in layers:
         slices += variants(layer, store.logical, names)
         if len(slices) > MOST_NETWORKS:
             raise CheckpointError(f"{store.path}: holds more than {MOST_NETWORKS} networks, which is the limit")
     numbers = layer_numbers_of(slices)
-    made = [entry_of(one, n, store, names, facts, odd) for one, n in zip(slices, numbers, strict=True)]
+    made = [entry_of(one, n, store, names, facts, odd, uneven) for one, n in zip(slices, numbers, strict=True)]
     return _unique(sorted(made, key=_order))
 
 

@@ -16,6 +16,33 @@ _KEY = re.compile(
 )
 # Qualifiers that mean the feed-forward network itself.
 _NETWORK = frozenset(["mlp", "ffn", "ff", "dense", "feed", "forward", "feedforward", "hidden", "glu"])
+# Qualifiers of what is no feed-forward network of a layer.
+_OTHER_PARTS = frozenset(
+    {
+        "pooler",
+        "pooling",
+        "feat",
+        "extract",
+        "summary",
+        "classifier",
+        "classification",
+        "projector",
+        "projection",
+        "adaptor",
+        "conv",
+        "mamba",
+        "stem",
+        "head",
+        "readout",
+        "output",
+        "gate",
+        "mask",
+        "fuser",
+        "downsampler",
+    }
+)
+# OpenAI's first GPT alone has this key, and means the tanh form by "gelu".
+_TANH_KEYS = frozenset(["afn"])
 
 
 class ConfigActivation(NamedTuple):
@@ -43,41 +70,53 @@ def _value(value: Any) -> str | None:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _read(key: str, value: str, fit: int) -> ConfigActivation:
-    """A value as a name of ours; T5's gated-gelu says that the network is gated as well."""
+def read_value(key: str, value: Any, gated_gelu: str = "gelu_new") -> ConfigActivation:
+    """A value as a name of ours; T5's gated-gelu says that the network is gated as well.
+
+    `gated_gelu` is what the family takes "gated-gelu" for.
+    """
+    return _read(key, _value(value) or str(value), 0, gated_gelu or "gelu_new")
+
+
+def _read(key: str, value: str, fit: int, gated_gelu: str = "gelu_new") -> ConfigActivation:
+    """As `read_value`, of a string, with how well its key fits."""
     word = value.strip().lower().replace("_", "-")
     if word.startswith("gated-"):
         inner = word.removeprefix("gated-")
         # "gated-gelu" of T5 v1.1 is the tanh form (t5x's own jax.nn.gelu; the library says gelu_new).
-        return ConfigActivation(key, value, "gelu_tanh" if inner == "gelu" else ours(inner), fit, inner == "gelu")
+        return ConfigActivation(key, value, ours(gated_gelu if inner == "gelu" else inner), fit, inner == "gelu")
     if word in GATED_WORDS:
         return ConfigActivation(key, value, GATED_WORDS[word], fit, word == "geglu")
-    return ConfigActivation(key, value, ours(value), fit)
+    return ConfigActivation(key, value, ours(value), fit, key in _TANH_KEYS and word == "gelu")
 
 
 def named_activations(scope: Scope, path: str) -> list[ConfigActivation]:
-    """The activation keys that fit the layer at `path` best; several only where they fit equally well."""
+    """The keys of the layer's own config that may name its activation, where the model type isn't known.
+
+    A key whose other words are the path's is meant, and no other; where none is, all that say nothing of another part
+    are, and it is undecided where they differ. What a config round the layer's own says is another part's, so it isn't
+    looked at.
+    """
     have = set(path_words(path))
-    for config in scope.chain:
-        found: list[ConfigActivation] = []
-        for key, raw in config.items():
-            match = _KEY.match(key)
-            value = _value(raw) if match else None
-            if match is None or value is None:
-                continue
-            need = [word for word in words(match["before"] or "") if word not in _NETWORK]
-            if all(word in have for word in need):
-                found.append(_read(key, value, len(need)))
-        nested = config.get("ffn_config")
-        if isinstance(nested, Mapping):
-            found += [
-                _read(f"ffn_config.{key}", value, 0)
-                for key, raw in nested.items()
-                if _KEY.match(key) and (value := _value(raw))
-            ]
-        if found:
-            best = max(named.fit for named in found)
-            chosen = [named for named in found if named.fit == best]
-            # dense_act_fn is what T5's feed_forward_proj was read as, so it wins over it.
-            return [named for named in chosen if named.key == "dense_act_fn"] or chosen
-    return []
+    config = scope.chain[0]
+    found: list[tuple[int, ConfigActivation]] = []
+    for key, raw in (*config.items(), *_ffn_config(config)):
+        match = _KEY.match(key.rpartition(".")[2])
+        value = _value(raw) if match else None
+        if match is None or value is None:
+            continue
+        need = [word for word in words(match["before"] or "") if word not in _NETWORK]
+        if not _OTHER_PARTS.isdisjoint(need):
+            continue
+        fit = len(need) if all(word in have for word in need) else -1
+        found.append((fit, _read(key, value, fit)))
+    best = max((fit for fit, _ in found), default=0)
+    # dense_act_fn is what T5's feed_forward_proj was read as, so it wins over it.
+    dense = [one for _, one in found if one.key == "dense_act_fn"]
+    return dense or [one for fit, one in found if fit == best or best <= 0]
+
+
+def _ffn_config(config: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The keys of DBRX's config of its networks."""
+    nested = config.get("ffn_config")
+    return [(f"ffn_config.{key}", value) for key, value in nested.items()] if isinstance(nested, Mapping) else []

@@ -11,38 +11,19 @@ import re
 from portable_ffn.checkpoint._config.family import Clip, Family, Norm, Softcap, Switch, TopK
 from portable_ffn.checkpoint._config.scope import Scope
 
-_CLIP = Clip("swiglu_limit")
+_CLIP = Clip("swiglu_limit", named=True)
 # GPT-OSS as OpenAI released it has no swiglu_alpha in its config: the model's code fixes 1.702.
 _GPT_OSS = Clip("swiglu_limit", "swiglu_alpha", 1.0, alpha_else=1.702)
 
 FAMILIES = (
-    # Activations that the code fixes whatever the config says.
-    Family("bark mpt esm cpmant patchtsmixer mgp-str cvt wavtokenizer wavtokenizer_encoder", activation="gelu"),
-    Family("evolla EvollaModel", r"protein_encoder|adapter", activation="gelu"),
+    # Activations that neither a key nor the survey can say.
+    Family("esm", activation="gelu"),
+    Family("evolla EvollaModel", r"protein_encoder\.encoder|protein_encoder\.model", activation="gelu"),
     Family("xlm flaubert", activation=Switch("gelu_activation", "gelu", "relu")),
     Family("bloom", activation="bloom_gelu"),
-    Family("gemma gemma2", means=("gelu", "gelu_tanh")),
-    Family("openai-gpt", means=("gelu", "gelu_tanh")),
-    Family("edgetam_video", r"spatial_perceiver", activation="gelu", before=Norm("layer_norm")),
-    Family("bridgetower", r"resblocks", activation="quick_gelu"),
-    Family("ctrl timesfm", activation="relu"),
-    Family("oneformer", r"(decoder|transformer_module)\.", activation="relu"),
-    Family("omdet-turbo", activation="relu"),
-    Family(
-        "sam2 sam2_video sam3_tracker sam3_tracker_video sam3_video edgetam edgetam_video",
-        r"mask_decoder\.",
-        activation="relu",
-    ),
-    Family("seamless_m4t seamless_m4t_v2", r"adapter|intermediate_ffn", activation="relu"),
-    Family("levit", activation="hard_swish"),
-    Family(
-        "lfm2 lfm2_moe lfm3 lfm3_vl_vision xlstm dinov2 dinov2_with_registers",
-        r"w[123]|feed_forward|swiglu|ffn",
-        activation="silu",
-    ),
-    Family("dinov2 dinov2_with_registers", r"weights_in", activation="silu"),
-    Family("granite_speech granite_speech_plus", r"\.ff[12]$", activation="silu", before=Norm("pre_norm")),
-    Family("qwen2_5_omni qwen2_5_omni_dit qwen2_5_omni_token2wav", r"transformer_blocks", activation="gelu_tanh"),
+    Family("gemma openai-gpt", means=("gelu", "gelu_tanh")),
+    Family("edgetam_video", r"spatial_perceiver", before=Norm("layer_norm")),
+    Family("granite_speech granite_speech_plus", r"\.ff[12]$", before=Norm("pre_norm")),
     # Clamped and capped gates.
     Family("gpt_oss", activation=_GPT_OSS, gate="interleaved", layout="in_out"),
     Family("openai_privacy_filter", activation=_GPT_OSS, gate="first", layout="in_out"),
@@ -50,8 +31,8 @@ FAMILIES = (
     Family("deepseek_v4", activation=_CLIP),
     Family("glm5_next glm5_next_text glm5_next_vision", activation=_CLIP),
     Family("hy_v4 hy_v4_vl hy_v4_vl_text", r"\bexperts\b", activation=_CLIP),
-    Family("step3p7", r"share", activation=Clip("swiglu_limits_shared", clip="after", optional=True)),
-    Family("step3p7", r"moe", activation=Clip("swiglu_limits", clip="after", optional=True)),
+    Family("step3p7", r"share", activation=Clip("swiglu_limits_shared", clip="after", optional=True, named=True)),
+    Family("step3p7", r"moe", activation=Clip("swiglu_limits", clip="after", optional=True, named=True)),
     Family(
         "inkling2 inkling2_text inkling2_loop inkling2_loop_text",
         r"\bexperts\b",
@@ -75,6 +56,7 @@ FAMILIES = (
     Family("dbrx", packed="moe_num_experts"),
     # Normalisation, residual and scales inside.
     Family("evolla EvollaModel", r"resampler|adapter", before=Norm("norm")),
+    Family("idefics idefics_perciever", r"resampler", before=Norm("ln"), free_width=True),
     Family("roberta-prelayernorm", before=Norm("intermediate.LayerNorm", eps="layer_norm_eps")),
     Family("reformer", before=Norm("layer_norm", eps="layer_norm_eps")),
     Family("timesfm", before=Norm("layer_norm", eps=1e-6), residual=True, accept=True),
@@ -95,7 +77,8 @@ FAMILIES = (
     ),
     Family("muse_spark muse_spark_text", r"experts$", after=Norm("post_expert_norm", "rms_of_scaled", "post_norm_eps")),
     Family("dab-detr", r"decoder\..*mlp$", after=Norm("final_layer_norm"), after_residual=True),
-    Family("oneformer", r"\.ffn$", after=Norm("norm"), after_residual=True),
+    Family("oneformer", r"\.ffn$", ("pre_norm", False), after=Norm("norm"), after_residual=True),
+    Family("oneformer", r"\.ffn$", ("pre_norm", True), before=Norm("norm"), residual=True),
     Family("lw_detr rf_detr", r"decoder\.", residual=True),
     Family(
         "gemma3n gemma3n_text",
@@ -108,7 +91,6 @@ FAMILIES = (
     Family(
         "gemma3n gemma3n_audio",
         r"ffw_layer",
-        activation="silu",
         before=Norm("pre_layer_norm", "rms", 1e-6),
         after=Norm("post_layer_norm", "rms", 1e-6),
         residual=True,
@@ -132,7 +114,6 @@ FAMILIES = (
     Family("falcon_h1", multipliers=(("W1", "mlp_multipliers", 0), ("W2", "mlp_multipliers", 1))),
     Family("zamba2", lora="gate_up_proj_adapter_list"),
     Family("squeezebert", groups=("intermediate_groups", "output_groups")),
-    Family("deimv2", r"decoder\..*mlp$", activation="silu"),
     Family("axk2", r"layernorm$", accept=True, free_width=True),
     # The config at the root speaks for layers whose path names another.
     Family("grounding-dino mm-grounding-dino", r"text_enhancer_layer", root=True, free_width=True),
@@ -145,12 +126,12 @@ FAMILIES = (
     Family("jev", words="text"),
     Family("pi0", r"gemma_expert", words="dit"),
     Family("pi0", r"\.paligemma\.", words="vlm"),
-    # Of two keys that name an activation, the one that the code reads.
-    Family("voxtral_realtime voxtral_realtime_encoder", key="hidden_act"),
     # Widths that the config gives twice over, or not at all.
     Family("recurrent_gemma moshi moshi_depth kyutai_speech_to_text deimv2", halved=True),
     Family("evolla EvollaModel", r"adapter|resampler", free_width=True),
     Family("lilt", free_width=True),
+    Family("gemma3n_text gemma4_text gemma4_unified_text", doubled="use_double_wide_mlp"),
+    Family("lfm2 lfm2_moe lfm3", adjusted=True),
     # Experts of the attention, not of the network.
     Family("jetmoe", r"self_attention", ignore=True),
     # Names too general elsewhere.
@@ -166,7 +147,9 @@ def family_of(scope: Scope, path: str) -> Family:
     for row in FAMILIES:
         if named.isdisjoint(row.models.split()) or not re.search(row.where, path):
             continue
+        if row.when is not None and bool(scope.value(row.when[0])) != row.when[1]:
+            continue
         for field, value in row._asdict().items():
-            if field not in ("models", "where") and value != Family._field_defaults[field]:
+            if field not in ("models", "where", "when") and value != Family._field_defaults[field]:
                 merged[field] = value
     return Family("", **merged)  # type: ignore[arg-type]

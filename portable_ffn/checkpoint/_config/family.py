@@ -8,7 +8,8 @@ Eps = float | str
 class Clip(NamedTuple):
     """Clamps of a gate: numbers, or the config keys that hold them. A list in the config has one number a layer.
 
-    `alpha_else` is alpha where the config has no such key; `optional` says that no limit, or 0, means no clamp.
+    `alpha_else` is alpha where the config has no such key; `optional` says that no limit, or 0, means no clamp;
+    `named` that the activation inside is the one that the config names.
     """
 
     limit: float | str
@@ -17,6 +18,7 @@ class Clip(NamedTuple):
     clip: str = "before"
     alpha_else: float = 1.0
     optional: bool = False
+    named: bool = False
 
 
 class Softcap(NamedTuple):
@@ -56,12 +58,12 @@ class Family(NamedTuple):
 
     Attributes
     ----------
+    when : (str, bool)
+        A key of the config and what it must be for the row to count.
     activation
         What the code computes whatever the config says: a name, or a gate whose numbers the config holds.
     means : (str, str)
         A name in the config, and the activation that it means here.
-    key : str
-        Of several keys that name an activation, the one that the code reads.
     gate : {"first", "second", "interleaved"}
         Where a fused matrix has the gate.
     layout : {"out_in", "in_out"}
@@ -90,6 +92,10 @@ class Family(NamedTuple):
         The key of ffn_config that counts the experts packed into one matrix.
     halved : bool
         Whether the config's d_ff is twice the layer's.
+    doubled : str
+        The config key that says that some layers have twice the config's d_ff.
+    adjusted : bool
+        Whether d_ff is the config's, shrunk to 2/3 and rounded up, as LFM2's.
     free_width : bool
         Whether the config names no d_ff for these layers.
     beside : str
@@ -102,6 +108,7 @@ class Family(NamedTuple):
 
     models: str
     where: str = ""
+    when: tuple[str, bool] | None = None
     activation: str | Clip | Softcap | TopK | Switch | None = None
     means: tuple[str, str] | None = None
     gate: str | None = None
@@ -121,8 +128,9 @@ class Family(NamedTuple):
     groups: tuple[str, str] | None = None
     packed: str | None = None
     halved: bool = False
+    doubled: str = ""
+    adjusted: bool = False
     free_width: bool = False
     beside: str = ""
     root: bool = False
     words: str = ""
-    key: str | None = None

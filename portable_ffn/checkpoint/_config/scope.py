@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
+from portable_ffn.checkpoint._config.survey import surveys
 from portable_ffn.checkpoint._errors import CheckpointError
 
 # One idea, many words: a path and a config are compared after these are made one.
@@ -30,6 +32,10 @@ _NOISE = frozenset({"config", "model", "hf", "cfg", "word"})
 # A config with one of these describes a network of its own, so it is not merely a frame round a text model's.
 _WIDTHS = ("hidden_size", "d_model", "n_embd")
 _MODALITIES = frozenset({"vision", "audio", "text", "video"})
+# Words of a path that say that a part of another kind than the text model's is there, with a config of its own.
+_TOWERS = frozenset(
+    {"vision", "visual", "image", "audio", "speech", "video", "tower", "qformer", "perceiver", "resampler", "mask"}
+)
 _SPLIT = re.compile(r"[._\-]|(?<=[a-z])(?=[A-Z])")
 
 
@@ -45,10 +51,13 @@ class Scope:
 
     chain: tuple[Mapping[str, Any], ...]
     names: tuple[str, ...]
+    types: tuple[str, ...] = ()
 
     @property
     def model_types(self) -> tuple[str, ...]:
-        """The model types, innermost first."""
+        """The model types, innermost first: those that were found out, else those that the configs name."""
+        if self.types:
+            return self.types
         found = (config.get("model_type") for config in self.chain)
         return tuple(model_type for model_type in found if isinstance(model_type, str))
 
@@ -64,9 +73,11 @@ class Scope:
     def number(self, key: str, layer: int | None = None) -> float | None:
         """The number under a key, or the layer's where the key holds a list; None where there is none.
 
+        What the class of a config holds where it is silent comes before what a config round it says.
+
         Raises CheckpointError where it is no finite number.
         """
-        value = self.get(key)
+        value = self.value(key)
         if layer is not None and isinstance(value, list):
             value = value[layer] if 0 <= layer < len(value) else None
         if value is None:
@@ -75,10 +86,25 @@ class Scope:
             raise CheckpointError(f"{key} of {self.label} must be a finite number, got {str(value)[:80]!r}")
         return float(value)
 
+    def value(self, key: str) -> Any:
+        """What the innermost config that knows a key says, or what its class holds."""
+        for config, model_type in zip_longest(self.chain, self.types):
+            value = config.get(key)
+            if value is None and model_type in surveys():
+                value = surveys()[model_type].defaults.get(key)
+            if value is not None:
+                return value
+        return None
+
     @property
     def says_text(self) -> bool:
         """Whether the path was taken for a text model's, or for the text half of an encoder or decoder."""
         return bool(self.names) and "text" in words(self.names[-1])
+
+    def speaks_for(self, path: str) -> bool:
+        """Whether a config of the part that a path names was found, where it names a tower of its own."""
+        named = {word for name in self.names for word in _SPLIT.split(name)}
+        return not {word for word in _SPLIT.split(path) if word in _TOWERS} - named
 
     @property
     def label(self) -> str:

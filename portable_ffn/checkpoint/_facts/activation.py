@@ -1,14 +1,15 @@
 """A layer's activation: the fact given, what the family's code fixes, or what the config names."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from portable_ffn.checkpoint._config.activation_key import ConfigActivation
-from portable_ffn.checkpoint._config.family import Clip, Family, Softcap, Switch, TopK
+from portable_ffn.checkpoint._config.activation_key import ConfigActivation, read_value
+from portable_ffn.checkpoint._config.family import Family, Switch
 from portable_ffn.checkpoint._config.scope import Scope
+from portable_ffn.checkpoint._config.source import Source
 from portable_ffn.checkpoint._config.spellings import LEARNED, fact
-from portable_ffn.checkpoint._config.surveyed import DEFAULTS
-from portable_ffn.checkpoint._errors import CheckpointError, Undecided
+from portable_ffn.checkpoint._errors import Undecided
+from portable_ffn.checkpoint._facts.gates import gate_of
 
 # Keys of configs of families that clamp, cap or thin out the gate, while their hidden_act says silu.
 _TELLING = (
@@ -41,8 +42,13 @@ def choose_activation(
     given: Any,
     layer: int,
     surveyed: bool,
+    source: Source | None,
 ) -> ActivationChoice:
-    """The activation, or `Undecided` where nothing names it, two keys disagree, or a word has two meanings."""
+    """The activation: the fact given, what the family's code fixes, or what the layer's own config says or defaults to.
+
+    `Undecided` where it isn't known which config is the layer's own, nothing names it, two keys disagree, or a word has
+    two meanings.
+    """
     if given is not None:
         return ActivationChoice(fact(given), "activation: given")
     fixed = family.activation
@@ -50,14 +56,64 @@ def choose_activation(
         return ActivationChoice(_built(fixed), f"activation: {fixed}, fixed by the family's code")
     if isinstance(fixed, Switch):
         name = fixed.no if scope.get(fixed.key) is False else fixed.yes
-        return ActivationChoice(name, f"activation: {fixed.key} in the config")
-    if not surveyed:
-        _refuse_two_meanings(scope, named)
+        return ActivationChoice(name, f"activation: {fixed.key} of {scope.label}, true where it is silent")
 
     def base() -> ActivationChoice:
-        return _by_config(scope, path, family, named)
+        if source is not None:
+            return _by_source(source, path, family)
+        if surveyed:
+            raise Undecided(
+                f"{path or 'the layer'} must be a network that {scope.model_types[0]} is known to have, so that it is "
+                f"known which of its configs speaks for it; it isn't, or only the end of a path is there. Pass "
+                'activation=, such as activation="gelu", or give the checkpoint with its names as they were saved',
+                "activation",
+            )
+        if scope.names or not scope.speaks_for(path):
+            raise Undecided(
+                f"{path} must have a config of its own, which says its activation; {scope.label} is that of another "
+                "part, or of a model type that isn't known. Pass activation=",
+                "activation",
+            )
+        _refuse_two_meanings(scope, named)
+        return _by_config(scope, path, named)
 
-    return base() if fixed is None else _gate(fixed, base, scope, layer)
+    return base() if fixed is None else ActivationChoice(*gate_of(fixed, base, scope, layer))
+
+
+def _by_source(source: Source, path: str, family: Family) -> ActivationChoice:
+    """The activation of a layer whose config, and the key that its code reads there, are known."""
+    if source.fixed:
+        return ActivationChoice(source.fixed, f"activation: {source.fixed}, fixed in the code of {source.types[-1]}")
+    said = source.said()
+    if said is None:
+        value = source.default()
+        if value is None:
+            raise Undecided(
+                f"{source.label} must have {source.key}, the activation of {path}; it hasn't, and no default of "
+                f"{source.types[-1]} is known. Pass activation=",
+                "activation",
+            )
+        where = f"which is the default of {source.types[-1]}'s {source.key}; {source.label} says nothing of it"
+        one = read_value(source.key, value, source.gated_gelu)
+        return ActivationChoice(_known(one, source.label), f"activation: {value}, {where}")
+    key, value = said
+    one = read_value(key, value, source.gated_gelu)
+    ours, name = _known(one, source.label), f"{source.label}.{key}" if source.names else key
+    if family.means is not None and ours == family.means[0] and one.value.lower() == family.means[0]:
+        return ActivationChoice(
+            family.means[1], f"activation: {name} = {one.value}, which means {family.means[1]} here"
+        )
+    return ActivationChoice(ours, f"activation: {name} = {one.value}")
+
+
+def _known(one: ConfigActivation, label: str) -> str:
+    """The name of ours; `Undecided` where the config's is none that is known."""
+    if one.ours is None:
+        raise Undecided(
+            f"{one.key} of {label} is {one.value!r}, which is no activation that is known; pass activation=",
+            "activation",
+        )
+    return one.ours
 
 
 def _refuse_two_meanings(scope: Scope, named: Sequence[ConfigActivation]) -> None:
@@ -80,43 +136,22 @@ def _refuse_two_meanings(scope: Scope, named: Sequence[ConfigActivation]) -> Non
             )
 
 
-def _by_config(scope: Scope, path: str, family: Family, named: Sequence[ConfigActivation]) -> ActivationChoice:
-    """The activation that the config names."""
-    if family.key is not None:
-        named = [n for n in named if n.key == family.key] or named
-    names = {n.ours for n in named}
-    model = scope.model_types[0] if scope.model_types else ""
-    if not named and model in DEFAULTS:
-        return ActivationChoice(
-            DEFAULTS[model], f"activation: {DEFAULTS[model]}, which {model} has where its config names none"
-        )
+def _by_config(scope: Scope, path: str, named: Sequence[ConfigActivation]) -> ActivationChoice:
+    """The activation that the config of a model type names which isn't known."""
     if not named:
         raise Undecided(
             f"the activation of {path or 'the layer'} must be named, and no key of {scope.label} names it; pass "
             'activation=, such as activation="gelu"',
             "activation",
         )
-    if None in names:
-        unknown = next(n for n in named if n.ours is None)
-        raise Undecided(
-            f"{unknown.key} of {scope.label} is {unknown.value!r}, which is no activation that is known; "
-            "pass activation=",
-            "activation",
-        )
-    if len(names) > 1:
+    ours = [_known(one, scope.label) for one in named]
+    if len(set(ours)) > 1:
         said = ", ".join(f"{n.key} = {n.value}" for n in named)
         raise Undecided(
             f"the activation of {path} must be one, and {scope.label} names several: {said}; pass activation=",
             "activation",
         )
-    one = named[0]
-    ours = one.ours
-    assert ours is not None
-    if family.means is not None and ours == family.means[0] and one.value.lower() == family.means[0]:
-        return ActivationChoice(
-            family.means[1], f"activation: {one.key} = {one.value}, which means {family.means[1]} here"
-        )
-    return ActivationChoice(ours, f"activation: {one.key} = {one.value}")
+    return ActivationChoice(ours[0], f"activation: {named[0].key} = {named[0].value}")
 
 
 def _built(name: str) -> Any:
@@ -126,47 +161,3 @@ def _built(name: str) -> Any:
 
         return TanhGELU(0.79788456)
     return name
-
-
-def _gate(
-    fixed: Clip | Softcap | TopK, base: Callable[[], ActivationChoice], scope: Scope, layer: int
-) -> ActivationChoice:
-    """A gate object with the numbers that the config holds."""
-    from portable_ffn._activations.gates import ClippedGate, SoftcapGate, TopKGate
-
-    try:
-        if isinstance(fixed, Softcap):
-            gate_cap, up_cap = (_number(scope, key, layer) for key in fixed)
-            if gate_cap is None or up_cap is None:
-                raise CheckpointError(f"the config must have {fixed.gate} and {fixed.up}; it hasn't")
-            return ActivationChoice(
-                SoftcapGate(gate_cap, up_cap), f"activation: softcapped, by {fixed.gate} and {fixed.up}"
-            )
-        if isinstance(fixed, TopK):
-            share = _number(scope, fixed.sparsity, layer)
-            if not share:
-                return base()
-            return ActivationChoice(
-                TopKGate(share, base().activation), f"activation: Gaussian top-k by {fixed.sparsity}"
-            )
-        limit, alpha = _number(scope, fixed.limit, layer), _number(scope, fixed.alpha, layer)
-        alpha = fixed.alpha_else if alpha is None else alpha
-        if limit is None and not fixed.optional:
-            raise Undecided(
-                f"{scope.label} must have {fixed.limit}, the clamp of this family's gate; it hasn't. Pass "
-                "activation=ClippedGate(...)",
-                "activation",
-            )
-        if not limit and fixed.optional and alpha == 1.0 and not fixed.offset:
-            return base()
-        clamped = ClippedGate(limit, alpha, fixed.offset, "after" if fixed.clip == "after" else "before")
-        return ActivationChoice(clamped, f"activation: clamped, by {fixed.limit}")
-    except CheckpointError:
-        raise
-    except ValueError as error:
-        raise CheckpointError(f"the numbers of the gate in {scope.label} are none that it can have: {error}") from error
-
-
-def _number(scope: Scope, number: float | str, layer: int) -> float | None:
-    """A number, or what the config holds under a key: one, or one a layer."""
-    return scope.number(number, layer) if isinstance(number, str) else float(number)

@@ -46,13 +46,14 @@ def decide(
     number: int,
     expert: int | None = None,
     adapter: int | None = None,
+    unequal: bool = False,
 ) -> Decision:
-    """The network that the candidate is.
+    """The network that the candidate is; `unequal` says that the layers of its stack differ in width.
 
     Raises `Undecided` where an argument has to settle something, CheckpointError where the tensors contradict each
     other, the config or the facts.
     """
-    candidate, (scope, family, surveyed, named), groups = layer.candidate, layer.context, layer.groups
+    candidate, (scope, family, surveyed, named, source), groups = layer.candidate, layer.context, layer.groups
     packed = packed_experts(layer, tensors)
     check_there(candidate, tensors, packed)
     shapes = _shapes(candidate, tensors, packed)
@@ -66,7 +67,7 @@ def decide(
             f"{candidate.V} must have the shape of {candidate.W1}, {tensors[candidate.W1].shape}, got "
             f"{tensors[candidate.V].shape}"
         )
-    _check_biases(candidate, scope, layout.fused, b1, b2, c)
+    _check_biases(candidate, scope, layout.fused, b1, b2, c, fixed=source is not None and bool(source.fixed))
     evidence = [f"names: {candidate.pattern.W1}, {candidate.pattern.V or '-'}, {candidate.pattern.W2}", layout.reason]
     halves: tuple[str | None, str | None] = (None, None)
     if layout.fused:
@@ -74,14 +75,14 @@ def decide(
         evidence.append(why)
     elif facts.gate is not None:
         evidence.append("gate: given, and of no use, since no matrix holds both branches")
-    chosen = choose_activation(scope, layer.path, family, named, facts.activation, number, surveyed)
+    chosen = choose_activation(scope, layer.path, family, named, facts.activation, number, surveyed, source)
     evidence.append(chosen.reason)
     if not surveyed and scope.get("mlp_multipliers") is not None:
         raise CheckpointError(f"{scope.label} has mlp_multipliers, and what this family multiplies is not known")
     stages = decide_stages(candidate, tensors, family, scope, chosen, adapter, layout)
     evidence += stages.evidence
     if not stages.free_width:
-        check_sizes(scope, layout.d_model, layout.d_ff, family.halved, candidate.parent or candidate.W1, facts.layout)
+        check_sizes(scope, layout.d_model, layout.d_ff, family, candidate.parent or candidate.W1, facts.layout, unequal)
     recipe = _recipe(candidate, layout, halves, groups, expert, packed, (b1, b2, c), stages)
     check_fits(recipe, tensors, layout.d_model, layout.d_ff)
     check_activation(chosen.activation, layout.d_ff, recipe.V is not None)
@@ -118,14 +119,19 @@ def _bias(candidate: Candidate, key: str | None, tensors: Mapping[str, Info]) ->
 
 
 def _check_biases(
-    candidate: Candidate, scope: Scope, fused: bool, b1: str | None, b2: str | None, c: str | None
+    candidate: Candidate, scope: Scope, fused: bool, b1: str | None, b2: str | None, c: str | None, fixed: bool
 ) -> None:
-    """Refuse a network that has lost a bias: a surveyed one has both or none, in W1 and W2 or in its two branches."""
+    """Refuse a network that has lost a bias: a surveyed one has both or none, in W1 and W2 or in its two branches.
+
+    `fixed` says that the code of the network looks up nothing in its config, mlp_bias included.
+    """
     pair = (candidate.W1, b1, candidate.W2, b2) if candidate.V is None else (candidate.W1, b1, candidate.V, c)
     if not fused and (pair[1] is None) != (pair[3] is None):
         has, lacks = (pair[0], pair[2]) if pair[3] is None else (pair[2], pair[0])
         raise CheckpointError(f"{lacks} must have a bias as {has} has, and there is none in the file")
-    if scope.get("mlp_bias") is True and b1 is None and b2 is None:
+    experts = candidate.stacked or "expert" in candidate.parent
+    said = scope.get("mlp_bias", outer=False) is True
+    if said and not fixed and not experts and b1 is None and b2 is None:
         raise CheckpointError(
             f"{candidate.W1} must have a bias, since the config's mlp_bias is true; the file has none"
         )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from portable_ffn.checkpoint._config.family import Family
 from portable_ffn.checkpoint._config.scope import Scope
 from portable_ffn.checkpoint._errors import CheckpointError
 
@@ -37,8 +38,13 @@ def integers(value: Any, key: str = "") -> Iterator[tuple[str, int]]:
         yield key, value
 
 
-def check_sizes(scope: Scope, d_model: int, d_ff: int, halved: bool, where: str, given: str | None = None) -> None:
+def check_sizes(
+    scope: Scope, d_model: int, d_ff: int, family: Family, where: str, given: str | None = None, unequal: bool = False
+) -> None:
     """CheckpointError where the innermost config names a width and no number of the config is the layer's.
+
+    `unequal` says that the layers of the stack differ in d_ff among each other (pruned ones): no number can be all of
+    theirs, so none is asked for.
 
     Widths of several stages, of experts and of shared experts (a multiple of theirs) are numbers of the config as
     well, so any of them is allowed.
@@ -65,7 +71,7 @@ def check_sizes(scope: Scope, d_model: int, d_ff: int, halved: bool, where: str,
         if key is None or width in numbers:
             continue
         if word == "d_ff":
-            if halved and 2 * width in numbers:
+            if unequal or width in _derived(scope, inner[key], family) or (family.halved and 2 * width in numbers):
                 continue
             shared = [n for k, n in named if "shared_expert" in k and n > 0]
             if any(width % n == 0 and width // n in numbers for n in shared):
@@ -74,3 +80,15 @@ def check_sizes(scope: Scope, d_model: int, d_ff: int, halved: bool, where: str,
             f"{where} must have {word} = {inner[key]} as {key} of {scope.label} says, got {width}; "
             "the config or the tensors belong to another model"
         )
+
+
+def _derived(scope: Scope, d_ff: int, family: Family) -> Iterator[int]:
+    """The widths that a family makes of its config's d_ff."""
+    if family.doubled and scope.value(family.doubled):
+        yield 2 * d_ff
+    if family.adjusted and scope.value("block_auto_adjust_ff_dim") is not False:
+        # Lfm2MLP of transformers 5.24: 2/3 of it, times a factor, rounded up to a multiple.
+        factor, multiple = scope.number("block_ffn_dim_multiplier"), scope.number("block_multiple_of")
+        shrunk = int((1.0 if factor is None else factor) * int(2 * d_ff / 3))
+        step = int(multiple or 256)
+        yield -(-shrunk // step) * step if step > 0 else shrunk

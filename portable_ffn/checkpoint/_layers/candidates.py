@@ -1,5 +1,6 @@
 """Which tensors form a feed-forward network, going by names and shapes alone."""
 
+import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +10,11 @@ from portable_ffn.checkpoint._layers.paths import whole
 from portable_ffn.checkpoint._layers.patterns import NETWORK_WORDS, PATTERNS, STACKED, Pattern
 
 _OWN_BIASES = {"W1": "b1", "W2": "b2", "V": "c"}
-_SUFFIXES = (".weight", ".kernel")
+# What stands after a matrix's name; the later ones where an adapter, a compiler or a checkpointing wrapper holds it.
+_WRAPPED = (".base_layer", "._orig_mod", "._checkpoint_wrapped_module")
+_SUFFIXES = (".weight", ".kernel", *(wrapper + ".weight" for wrapper in _WRAPPED))
+_NETWORK = re.compile(r"(^|_)(mlps?|ffns?|ff|feed_?forwards?)(_|\d|$)")
+_HEADS = re.compile(r"embed|time|pos|bias|head|pred|proj|router|cond|class|bbox|score")
 
 
 class Info(Protocol):
@@ -38,8 +43,11 @@ class Candidate(NamedTuple):
         if self.pattern.W1 == "W1":
             path, dot, matrix = key.rpartition(".")
             return path + dot + _OWN_BIASES[matrix]
+        if self.pattern.raw:
+            return key.replace("_weight", "_bias") if key.endswith("_weight") else _raw_bias(key)
         stem, suffix = split(key)
-        return stem + "_bias" if self.stacked and not suffix else stem + ".bias"
+        wrapped = next((wrapper for wrapper in _WRAPPED if suffix == wrapper + ".weight"), "")
+        return stem + "_bias" if self.stacked and not suffix else stem + wrapped + ".bias"
 
     def at(self, parent: str) -> "Candidate":
         """The like of it under another path."""
@@ -56,6 +64,12 @@ class Candidate(NamedTuple):
     def last(self) -> str:
         """The last component of the path that holds the network."""
         return self.parent.rpartition(".")[2]
+
+
+def _raw_bias(key: str) -> str:
+    """b_in of W_in."""
+    path, dot, matrix = key.rpartition(".")
+    return path + dot + "b" + matrix[1:]
 
 
 def _by_last(patterns: Iterable[Pattern]) -> dict[str, list[Pattern]]:
@@ -79,18 +93,30 @@ def trimmed(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def split(name: str) -> tuple[str, str]:
     """A tensor's name as stem and suffix."""
-    for suffix in _SUFFIXES:
+    for suffix in reversed(_SUFFIXES):
         if name.endswith(suffix):
             return name[: -len(suffix)], suffix
     return name, ""
 
 
 def candidates(tensors: Mapping[str, Info]) -> Iterator[Candidate]:
-    """Every group of tensors that a pattern names, each W2 with the first pattern that fits."""
+    """Every group of tensors that a pattern names, each W2 with the first pattern that fits.
+
+    A matrix that is one of three in a gated network is not one of two in another.
+    """
+    found = list(_matches(tensors))
+    taken = {key for one in found if one.V is not None for key in (one.W1, one.V)}
+    return (one for one in found if one.V is not None or one.W2 not in taken)
+
+
+def _matches(tensors: Mapping[str, Info]) -> Iterator[Candidate]:
+    """Every match of a pattern."""
     for name, info in tensors.items():
         rank = len(trimmed(info.shape))
         if rank == 3:
             found = _match(name, name, "", _STACKED, tensors, stacked=True)
+            if found is None and name.endswith(".output.dense.weight"):
+                found = _match(name, split(name)[0], ".weight", _PLAIN, tensors, stacked=False)
         elif rank == 2:
             stem, suffix = split(name)
             found = _match(name, stem, suffix, _PLAIN, tensors, stacked=False)
@@ -134,7 +160,9 @@ def _parent(stem: str, leaf: str) -> str | None:
 def is_network_path(path: str) -> bool:
     """Whether the path's last component says that a feed-forward network lies under it."""
     last = path.rpartition(".")[2]
-    return last in NETWORK_WORDS or last.startswith("expert_")
+    if last in NETWORK_WORDS or last.startswith("expert_"):
+        return True
+    return _NETWORK.search(last) is not None and _HEADS.search(last) is None
 
 
 def beside(names: Sequence[str], parent: str) -> Sequence[str]:

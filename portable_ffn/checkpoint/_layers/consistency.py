@@ -64,3 +64,14 @@ def inconsistent(layers: Sequence[Layer], tensors: Mapping[str, Info]) -> dict[s
             if missing := wider[parts] - parts:
                 lacking[layer.candidate.W2] = ", ".join(sorted(layer.candidate.parent + part for part in missing))
     return lacking
+
+
+def unequal(layers: Sequence[Layer], tensors: Mapping[str, Info]) -> frozenset[str]:
+    """The W2 of layers of a stack whose layers differ in shape among each other, so that no width is that of all."""
+    stacks: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for layer in layers:
+        if layer.candidate.W2 in tensors:
+            stacks[shape(layer.path), layer.candidate.pattern.W2].append(layer.candidate.W2)
+    return frozenset(
+        key for members in stacks.values() if len({tensors[key].shape for key in members}) > 1 for key in members
+    )

@@ -1,6 +1,6 @@
 """A candidate in the light of its config: which config, family and activation keys speak for it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -8,8 +8,10 @@ from portable_ffn.checkpoint._config.activation_key import ConfigActivation, nam
 from portable_ffn.checkpoint._config.families import family_of
 from portable_ffn.checkpoint._config.family import Family
 from portable_ffn.checkpoint._config.scope import Scope, scope_of
-from portable_ffn.checkpoint._config.surveyed import SURVEYED
+from portable_ffn.checkpoint._config.source import Source, source_of, source_within
+from portable_ffn.checkpoint._config.survey import surveyed
 from portable_ffn.checkpoint._layers.candidates import Candidate, Info, is_network_path
+from portable_ffn.checkpoint._layers.no_network import stands_between
 from portable_ffn.checkpoint._layers.paths import unwrap
 from portable_ffn.checkpoint._layers.patterns import BRIDGES, NETWORK_WORDS
 from portable_ffn.checkpoint._layers.readings import matrix_shape, readings
@@ -22,6 +24,7 @@ class Context(NamedTuple):
     family: Family
     surveyed: bool
     named: list[ConfigActivation]
+    source: Source | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +67,10 @@ def in_context(candidate: Candidate, config: Mapping[str, Any], known: dict[str,
     parts = path.split(".")
     # Numbers don't tell stacks apart, so all layers of one are asked about once.
     stack = ".".join("0" if part.isdigit() else part for part in parts)
-    context = known.get(stack)
+    first = candidate.pattern.W1
+    context = known.get(f"{stack}:{first}")
     if context is None:
-        context = known[stack] = _context(stack, config)
+        context = known[f"{stack}:{first}"] = _context(stack, first, config)
     if context.family.packed and path.endswith("experts.mlp"):
         candidate = candidate._replace(stacked=True)
     return Layer(candidate, context, path, _among_experts(candidate, parts))
@@ -79,12 +83,19 @@ def scope_at(config: Mapping[str, Any], path: str) -> Scope:
     return root if outer.root else scope_of(config, path, outer.words)
 
 
-def _context(path: str, config: Mapping[str, Any]) -> Context:
+def _context(path: str, first: str, config: Mapping[str, Any]) -> Context:
     """What the config says of a path."""
+    source = source_of(config, path, first)
+    if source is not None:
+        scope = Scope(source.configs[::-1], source.names, source.types[::-1])
+        return Context(scope, family_of(scope, path), True, [], source)
     scope = scope_at(config, path)
     # The innermost model type is the layer's own; those round it may be frames that take any model in.
-    surveyed = bool(scope.model_types) and scope.model_types[0] in SURVEYED
-    return Context(scope, family_of(scope, path), surveyed, named_activations(scope, path))
+    source = None if surveyed(config.get("model_type")) else source_within(scope, path, first)
+    if source is not None:
+        scope = Scope(scope.chain, scope.names, source.types[::-1])
+    known = bool(scope.model_types) and surveyed(scope.model_types[0])
+    return Context(scope, family_of(scope, path), known, named_activations(scope, path), source)
 
 
 def _among_experts(candidate: Candidate, parts: list[str]) -> bool:
@@ -97,10 +108,12 @@ def _among_experts(candidate: Candidate, parts: list[str]) -> bool:
     return parts[-1] == "shared_mlp" and len(parts) > 1 and parts[-2] in NETWORK_WORDS
 
 
-def acceptable(layer: Layer, tensors: Mapping[str, Info]) -> bool:
-    """Whether names as general as these are enough here."""
+def acceptable(layer: Layer, tensors: Mapping[str, Info], names: Sequence[str]) -> bool:
+    """Whether names as general as these are enough here, and whether the pair is a network at all; `names` sorted."""
     candidate = layer.candidate
     parts = layer.path.split(".")
+    if not (layer.family.accept or is_network_path(layer.path)) and stands_between(candidate, tensors, names):
+        return False
     if layer.family.ignore or any("router" in part for part in parts):
         return False
     if "norm" in parts[-1] and not layer.family.accept:

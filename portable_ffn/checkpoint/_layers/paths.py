@@ -19,8 +19,14 @@ _STACKS = (
 _INNER = frozenset({"layers", "layer", "blocks", "block"})
 
 
+# Components that wrappers put anywhere.
+_INSIDE = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_forward_module")
+
+
 def unwrap(name: str) -> str:
-    """A name without the prefixes that training wrappers put before it."""
+    """A name without what training wrappers put before it, or into it."""
+    if any(wrapper in name for wrapper in _INSIDE):
+        name = ".".join(part for part in name.split(".") if part not in _INSIDE)
     while True:
         for prefix in _WRAPPERS:
             if name.startswith(prefix):

@@ -16,6 +16,7 @@ class Pattern(NamedTuple):
     feed-forward network, the family's row does, or, with `layer`, where it stands in a numbered layer itself.
     With `rare` it counts only where the family's row says so: elsewhere something is missing beside it.
     `order` is where a surveyed family has the gate in a fused matrix of this name.
+    `raw` says that these are tensors' own names, and W_in's bias is b_in, mlp1_weight's mlp1_bias.
     """
 
     W1: str
@@ -26,6 +27,7 @@ class Pattern(NamedTuple):
     layer: bool = False
     rare: bool = False
     order: str = "first"
+    raw: bool = False
 
 
 PATTERNS = (
@@ -45,6 +47,11 @@ PATTERNS = (
     Pattern("ffn_gate", "ffn_down", V="ffn_up", sure=True),
     Pattern("ffn_gate_shexp", "ffn_down_shexp", V="ffn_up_shexp", sure=True),
     Pattern("W1", "W2", V="V"),
+    # timm's SwiGLU, Qwen's first models (the second matrix is the activated one), AuraFlow, TransformerLens.
+    Pattern("fc1_g", "fc2", V="fc1_x"),
+    Pattern("w2", "c_proj", V="w1"),
+    Pattern("linear_1", "out_projection", V="linear_2"),
+    Pattern("W_gate", "W_out", V="W_in", raw=True),
     # one matrix that may hold both branches, or plain
     Pattern("gate_up_proj", "down_proj"),
     Pattern("up_gate_proj", "down_proj", order="second"),
@@ -81,6 +88,7 @@ PATTERNS = (
     Pattern("ffw_layer_1.linear", "ffw_layer_2.linear"),
     Pattern("c_fc", "c_proj"),
     Pattern("fc_in", "fc_out"),
+    Pattern("fc", "c_proj"),
     Pattern("dense_h_to_4h", "dense_4h_to_h"),
     Pattern("dense1", "dense2", generic=True),
     Pattern("dense_in", "dense_out"),
@@ -91,6 +99,11 @@ PATTERNS = (
     Pattern("wi", "wo"),
     Pattern("w1", "w2"),
     Pattern("W1", "W2"),
+    Pattern("w_1", "w_2"),
+    Pattern("mlp1", "mlp2"),
+    Pattern("proj_1", "proj_2"),
+    Pattern("linear_in", "linear_out"),
+    Pattern("W_in", "W_out", raw=True),
     Pattern("W_down", "W_up", rare=True),
     Pattern("gate_proj", "down_proj", rare=True),
     Pattern("proj_in", "proj_out", generic=True),
@@ -114,6 +127,7 @@ STACKED = (
     Pattern("gate_proj", "down_proj", V="up_proj"),
     Pattern("w13_weight", "w2_weight", order="interleaved"),
     Pattern("shared_w13_weight", "shared_w2_weight", order="interleaved"),
+    Pattern("mlp1_weight", "mlp2_weight", order="interleaved", raw=True),
     Pattern("fc1.weight", "fc2.weight"),
     Pattern("input_linear.weight", "output_linear.weight"),
     Pattern("mlp.w1", "mlp.w2", V="mlp.v1"),
@@ -158,6 +172,11 @@ NETWORK_WORDS = frozenset(
         "moe",
         "conv_feed_forward",
     }
+)
+
+# Components whose pair of matrices gives factors for what passes by, as squeeze-and-excitation does.
+GATES = frozenset(
+    {"se", "se_block", "se_module", "se_layer", "squeeze_excite", "squeeze_excitation", "channel_attention"}
 )
 
 # Components after which a tensor beside W1 and W2 lies between them, so that the pair alone is not the network.
