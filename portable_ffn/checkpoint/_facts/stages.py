@@ -10,8 +10,8 @@ from portable_ffn.checkpoint._config.scope import Scope
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._facts.activation import ActivationChoice
 from portable_ffn.checkpoint._layers.candidates import Candidate, Info, beside, is_network_path
-from portable_ffn.checkpoint._layers.patterns import ACTIVATION_MODULES, BETWEEN, OUTSIDE
 from portable_ffn.checkpoint._layers.readings import Layout
+from portable_ffn.checkpoint._layers.words import ACTIVATION_MODULES, BETWEEN, OUTSIDE
 from portable_ffn.checkpoint._loaded.recipe import (
     BATCH_NORM_LEAVES,
     NORMS,

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from portable_ffn.checkpoint._layers.paths import whole
-from portable_ffn.checkpoint._layers.patterns import NETWORK_WORDS, PATTERNS, STACKED, Pattern
+from portable_ffn.checkpoint._layers.patterns import PATTERNS, STACKED, Pattern
+from portable_ffn.checkpoint._layers.words import NETWORK_WORDS
 
 _OWN_BIASES = {"W1": "b1", "W2": "b2", "V": "c"}
 # What stands after a matrix's name; the later ones where an adapter, a compiler or a checkpointing wrapper holds it.

@@ -13,8 +13,8 @@ from portable_ffn.checkpoint._config.survey import surveyed
 from portable_ffn.checkpoint._layers.candidates import Candidate, Info, is_network_path
 from portable_ffn.checkpoint._layers.no_network import stands_between
 from portable_ffn.checkpoint._layers.paths import unwrap
-from portable_ffn.checkpoint._layers.patterns import BRIDGES, NETWORK_WORDS
 from portable_ffn.checkpoint._layers.readings import matrix_shape, readings
+from portable_ffn.checkpoint._layers.words import BRIDGES, NETWORK_WORDS
 
 
 class Context(NamedTuple):

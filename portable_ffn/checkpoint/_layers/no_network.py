@@ -7,7 +7,7 @@ squeeze-and-excitation multiplies what passes by with its result. What lies betw
 from collections.abc import Mapping, Sequence
 
 from portable_ffn.checkpoint._layers.candidates import Candidate, Info, beside, trimmed
-from portable_ffn.checkpoint._layers.patterns import GATES
+from portable_ffn.checkpoint._layers.words import GATES
 
 
 def stands_between(candidate: Candidate, tensors: Mapping[str, Info], names: Sequence[str]) -> str | None:

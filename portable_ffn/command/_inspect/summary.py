@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._layers.paths import shape, unwrap
-from portable_ffn.checkpoint._layers.patterns import NETWORK_WORDS
+from portable_ffn.checkpoint._layers.words import NETWORK_WORDS
 from portable_ffn.checkpoint._tensors.store import Store
 from portable_ffn.command._words import as_options
 
