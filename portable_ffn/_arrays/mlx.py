@@ -35,9 +35,20 @@ def exp(x: Any) -> Any:
     return mx.where(mx.isnan(x), x, value)
 
 
-def sum(x: Any, *, axis: tuple[int, ...]) -> Any:
-    """The sum over some leading axes, which is 0 over none."""
-    return mx.sum(x, axis=axis) if x.size else mx.zeros(x.shape[len(axis) :], x.dtype)
+def sum(x: Any, *, axis: int | tuple[int, ...], keepdims: bool = False) -> Any:
+    """The sum over some axes, which is 0 over none."""
+    if x.size:
+        return mx.sum(x, axis=axis, keepdims=keepdims)
+    summed = {a % x.ndim for a in ((axis,) if isinstance(axis, int) else axis)}
+    kept = [1 if a in summed else n for a, n in enumerate(x.shape) if keepdims or a not in summed]
+    return mx.zeros(kept, x.dtype)
+
+
+def argmax(x: Any, *, axis: int) -> Any:
+    """The first index of the largest, which MLX does not look for in an array of no elements."""
+    if x.size:
+        return mx.argmax(x, axis=axis)
+    return mx.zeros([n for a, n in enumerate(x.shape) if a != axis % x.ndim], mx.uint32)
 
 
 def _power_of_two(n: Any) -> Any:

@@ -68,22 +68,22 @@ def gradients(call: Call, dy: Array) -> tuple[Array | None, ...]:
         dx = dx + xp.matmul(du, V.T)
     return (
         dx,
-        _over_tokens(x, dg, xp),
-        None if b1 is None else _sum_of_tokens(dg, xp),
-        _over_tokens(m, dy, xp),
-        None if b2 is None else _sum_of_tokens(dy, xp),
-        None if V is None else _over_tokens(x, du, xp),
-        None if c is None else _sum_of_tokens(du, xp),
+        over_tokens(x, dg, xp),
+        None if b1 is None else sum_of_tokens(dg, xp),
+        over_tokens(m, dy, xp),
+        None if b2 is None else sum_of_tokens(dy, xp),
+        None if V is None else over_tokens(x, du, xp),
+        None if c is None else sum_of_tokens(du, xp),
     )
 
 
-def _over_tokens(a: Array, b: Array, xp: Namespace) -> Array:
+def over_tokens(a: Array, b: Array, xp: Namespace) -> Array:
     """a^T b, summed over all leading axes."""
     leading = list(range(a.ndim - 1))
     return xp.tensordot(a, b, axes=(leading, leading))
 
 
-def _sum_of_tokens(d: Array, xp: Namespace) -> Array:
+def sum_of_tokens(d: Array, xp: Namespace) -> Array:
     """d summed over all leading axes, in float32 at least."""
     leading = tuple(range(d.ndim - 1))
     wide = astype(d, xp.float32, xp) if dtype_name(d.dtype) in LOW_PRECISION else d

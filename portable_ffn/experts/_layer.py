@@ -1,0 +1,138 @@
+"""The two fronts: `route`, who is chosen with what weight, and `feed_forward_experts`, the whole layer."""
+
+from portable_ffn._arrays.arguments import explain_devices
+from portable_ffn._arrays.promotion import astype, result_dtype
+from portable_ffn._arrays.typing import Activation, Array
+from portable_ffn._native.table import EXPERTS
+from portable_ffn._network.weights import Weights
+from portable_ffn.experts._arguments import NAMES, ROUTER_NAMES, checked, checked_router
+from portable_ffn.experts._generic import block, mix, routed
+from portable_ffn.experts._router import Router, Routing
+
+
+def route(x: Array, router: Router, routing: Routing) -> tuple[Array, Array]:
+    """The experts that each position is given, best first, and their weights.
+
+    Parameters
+    ----------
+    x : array, shape (..., d_model)
+    router : Router
+        Arrays of the library of x.
+    routing : Routing
+
+    Returns
+    -------
+    weights : array, shape (..., top_k)
+        In the widest real floating dtype of x and the router; computed in float32 at least.
+    indices : array, shape (..., top_k)
+        Of the library's default integer dtype. Ties are given to the lower index.
+
+    Raises
+    ------
+    TypeError
+        For a router or routing of another kind, and as `portable_ffn.feed_forward` does.
+    ValueError
+        Shapes that don't fit, a top_k beyond the experts that may be chosen, groups that don't divide them.
+
+    References
+    ----------
+    Shazeer et al. 2017, Outrageously Large Neural Networks, section 2.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from portable_ffn.experts import Router, Routing, route
+    >>> weights, indices = route(np.array([[1.0]]), Router(np.log([[1.0, 5.0, 4.0]])), Routing(2))
+    >>> indices, weights.round(6)
+    (array([[1, 2]]), array([[0.5, 0.4]]))
+    """
+    one, router = checked_router(x, router, routing)
+    _, dtype = result_dtype(one, ROUTER_NAMES, (x, *router))
+    try:
+        with one.quiet():
+            weights, indices, _ = routed(one, x, router, routing)
+            return astype(weights, dtype, one.xp), indices
+    except ValueError as error:
+        explained = explain_devices(ROUTER_NAMES, (x, *router))
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def feed_forward_experts(
+    x: Array,
+    router: Router,
+    experts: Weights,
+    *,
+    routing: Routing,
+    activation: Activation = "silu",
+    shared: Weights | None = None,
+    shared_gate: Array | None = None,
+) -> Array:
+    """A mixture of experts: each position is the weighted sum of the networks that the router chose for it.
+
+    Parameters
+    ----------
+    x : array, shape (..., d_model)
+    router : Router
+        W of shape (d_model, E); b and selection_bias of shape (E,), or None.
+    experts : Weights
+        The E networks, each array with a leading axis of E: W1 (E, d_model, d_ff), b1 (E, d_ff), W2
+        (E, d_ff, d_model), b2 (E, d_model), V like W1 and c like b1; all but W1 and W2 may be None.
+    routing : Routing
+        How scores become a choice and weights.
+    activation : str, gate object or callable
+        As in `portable_ffn.feed_forward`; for the experts and the shared network.
+    shared : Weights or None
+        A network that every position goes through, whose output is added.
+    shared_gate : array, shape (d_model, 1), or None
+        With it, the shared output is multiplied by sigmoid(x shared_gate).
+
+    Returns
+    -------
+    array, shape (..., d_model)
+        Of the library and on the device of x, in the widest real floating dtype of x, the experts and the shared
+        network: a router in float32 doesn't widen it.
+
+    Raises
+    ------
+    TypeError
+        For a router, routing or weights of another kind, and as `portable_ffn.feed_forward` does.
+    ValueError
+        Shapes that don't fit, a top_k beyond the experts that may be chosen, groups that don't divide them, a
+        shared_gate without shared, an unknown activation, a gate without V, two devices.
+
+    Notes
+    -----
+    NaN in a position stays in it, and what an expert makes of positions that it wasn't chosen for never shows.
+    NumPy, PyTorch and JAX compute each expert on its own positions alone; on other libraries every expert computes all.
+
+    References
+    ----------
+    Shazeer et al. 2017, Outrageously Large Neural Networks, equation 1.
+    DeepSeek-AI 2024, DeepSeekMoE, equations 9 to 11: shared experts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from portable_ffn import Weights
+    >>> from portable_ffn.experts import Router, Routing, feed_forward_experts
+    >>> experts = Weights(np.array([[[1.0]], [[10.0]]]), None, np.ones((2, 1, 1)), None)
+    >>> x, router = np.array([[2.0], [-3.0]]), Router(np.array([[1.0, -1.0]]))
+    >>> feed_forward_experts(x, router, experts, routing=Routing(1, normalise=True), activation="identity")
+    array([[  2.],
+           [-30.]])
+    """
+    call = checked(x, router, routing, experts, shared, shared_gate, activation)
+    row = EXPERTS.get(call.library.name)
+    try:
+        y = None if row is None else row(call, block)
+        if y is None:
+            with call.library.quiet():
+                y = block(call, mix)
+        return y
+    except ValueError as error:
+        explained = explain_devices(NAMES, call.arrays())
+        if explained is None:
+            raise
+        raise explained from error
