@@ -15,34 +15,39 @@ class Row(NamedTuple):
     ----------
     network : Call -> y, None for a case that is left to functions of the standard
     small : the arguments of feed_forward as they came -> y, None for a call whose like was not checked before
+    experts : a checked mixture of experts, and the function that computes it round a given sum -> y, or None
     gradient : a module with `forward` and `gradients`, each of which returns None for what it leaves to the standard
     """
 
     network: Callable[[Call], Array | None]
     small: Callable[..., Array | None]
     gradient: Any = None
+    experts: Callable[[Any, Callable[..., Array]], Array | None] | None = None
 
 
 # Loaded at the first call that needs them, by import statements: torch.compile follows these.
 def _numpy() -> Row:
     from portable_ffn._native.numpy import gradient
+    from portable_ffn._native.numpy.experts import experts
     from portable_ffn._native.numpy.network import network
     from portable_ffn._native.numpy.small import small
 
-    return Row(network, small, gradient)
+    return Row(network, small, gradient, experts)
 
 
 def _torch() -> Row:
+    from portable_ffn._native.torch.experts import experts
     from portable_ffn._native.torch.network import network
     from portable_ffn._native.torch.small import small
 
-    return Row(network, small)
+    return Row(network, small, experts=experts)
 
 
 def _jax() -> Row:
+    from portable_ffn._native.jax.experts import experts
     from portable_ffn._native.jax.network import network, small
 
-    return Row(network, small)
+    return Row(network, small, experts=experts)
 
 
 ROWS: Mapping[str, Callable[[], Row]] = {"numpy": _numpy, "torch": _torch, "jax": _jax}

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from portable_ffn._activations.resolve import resolve
-from portable_ffn._activations.slopes import Resolved
+from portable_ffn._activations.resolve import Hidden, resolve
 from portable_ffn._arrays.arguments import one_library
-from portable_ffn._arrays.library import kind_of
-from portable_ffn._arrays.promotion import Library, result_dtype
+from portable_ffn._arrays.kind import kind_of
+from portable_ffn._arrays.library import Library
+from portable_ffn._arrays.promotion import result_dtype
 from portable_ffn._arrays.shapes import shape_of
 from portable_ffn._arrays.typing import Activation, Array, DType
 from portable_ffn._network.weights import Weights
@@ -25,7 +25,7 @@ class Call(NamedTuple):
     shared: Weights | None
     shared_gate: Array | None
     activation: Activation
-    act: Resolved
+    act: Hidden
     name: str
     dtype: DType
 
@@ -66,7 +66,7 @@ def checked(
         raise ValueError("; ".join(faults))
     # A router in a wider dtype decides better; what is computed is the experts' dtype all the same.
     networks = [(NAMES[0], x), *zip(NAMES[4:-1], given[4:-1], strict=True)]
-    name, dtype = result_dtype(one, *zip(*networks, strict=True))  # type: ignore[arg-type]
+    name, dtype = result_dtype(one, *zip(*networks, strict=True))
     return Call(one, x, router, routing, experts, shared, shared_gate, activation, act, name, dtype)
 
 
@@ -144,7 +144,8 @@ def _expert_faults(x: Array, router: Router, experts: Weights) -> Iterator[str]:
         return
     d_model, d_ff = (shape_of(x) or (None,))[-1], inward[2]
     count = shape_of(router.W)[1] if router.W.ndim == 2 else inward[0]
-    out = outward[2] if len(outward) == 3 else None
+    turned_round = len(outward) == 3 and outward[1] != d_ff and outward[2] == d_ff
+    out = outward[1 if turned_round else 2] if len(outward) == 3 else None
     wanted = {
         "W1": ("(E, d_model, d_ff)", (count, d_model, d_ff)),
         "b1": ("(E, d_ff)", (count, d_ff)),

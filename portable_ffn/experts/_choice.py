@@ -7,11 +7,10 @@ of the scores, so that neither they nor their derivatives over- or underflow whe
 
 from portable_ffn._activations.exponential import sigmoid, softplus, sqrt_softplus
 from portable_ffn._activations.piecewise import minus_abs
-from portable_ffn._arrays.library import library_of
+from portable_ffn._arrays.library import library
 from portable_ffn._arrays.typing import Array, Namespace
 from portable_ffn.experts._router import Router, Routing
 
-_MANY_DEVICES = ("torch", "cupy", "array_api_strict")
 SQRT_SOFTPLUS_LOW = -40.0  # below it softplus(l) is exp(l) to the last digit
 
 
@@ -120,12 +119,12 @@ def largest(values: Array, xp: Namespace) -> Array:
 
 
 def along_last(row: Array, array: Array, xp: Namespace) -> Array:
-    """An array of one axis in the rank of `array`, along whose last axis it goes: JAX may be told to promote no rank."""
+    """An array of one axis in the rank of `array`, whose last axis it is: JAX may be told to promote no rank."""
     return xp.reshape(row, (1,) * (array.ndim - 1) + tuple(row.shape))
 
 
 def _numbers(values: Array, xp: Namespace) -> Array:
     """0, 1, 2 ... for the experts, on the device of their values where a library has several and combines none."""
-    if library_of(values) in _MANY_DEVICES:
+    if library(values).row.many_devices:
         return xp.arange(values.shape[-1], device=values.device)
     return xp.arange(values.shape[-1])

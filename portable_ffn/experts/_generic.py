@@ -13,9 +13,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from portable_ffn._activations.exponential import sigmoid
-from portable_ffn._activations.slopes import Resolved
+from portable_ffn._activations.resolve import Hidden
 from portable_ffn._arrays.dtype import LOW_PRECISION
-from portable_ffn._arrays.promotion import Library, astype, result_dtype
+from portable_ffn._arrays.library import Library
+from portable_ffn._arrays.promotion import astype, result_dtype
 from portable_ffn._arrays.typing import Array, DType, Namespace
 from portable_ffn._network.feed_forward import feed_forward
 from portable_ffn._network.weights import Weights
@@ -36,7 +37,7 @@ class Mixture(NamedTuple):
     indices: Array
     places: list[Array]
     experts: Weights
-    act: Resolved
+    act: Hidden
     on_input: bool
     dtype: DType
     wide: DType
@@ -138,5 +139,3 @@ def _affine(x: Array, W: Array, b: Array | None, xp: Namespace) -> Array:
     """x W + b."""
     y = xp.matmul(x, W)
     return y if b is None else y + along_last(b, y, xp)
-
-

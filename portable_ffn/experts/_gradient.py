@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from portable_ffn._activations.exponential import d_sigmoid, sigmoid, softplus
-from portable_ffn._activations.slopes import differentiable
-from portable_ffn._arrays.arguments import explain_devices, one_library
+from portable_ffn._activations.resolve import resolve
+from portable_ffn._arrays.arguments import Call as Network
+from portable_ffn._arrays.arguments import explaining_devices, one_library
 from portable_ffn._arrays.dtype import COMPUTABLE, LOW_PRECISION, dtype_name, is_real_floating, refuse_dtype
-from portable_ffn._arrays.library import not_an_array
+from portable_ffn._arrays.errors import refusal
+from portable_ffn._arrays.kind import not_an_array
 from portable_ffn._arrays.promotion import astype
 from portable_ffn._arrays.shapes import shape_of
 from portable_ffn._arrays.typing import Activation, Array, DType, Namespace
-from portable_ffn._network.generic import over_tokens, sum_of_tokens, whole
+from portable_ffn._network.generic import gradients, over_tokens, sum_of_tokens
 from portable_ffn._network.weights import Weights
 from portable_ffn.experts._arguments import NAMES, Call, checked
 from portable_ffn.experts._choice import SQRT_SOFTPLUS_LOW, gathered, largest
@@ -25,7 +27,7 @@ from portable_ffn.experts._generic import (
     of_expert,
     routed,
 )
-from portable_ffn.experts._layer import feed_forward_experts
+from portable_ffn.experts._layer import computed
 from portable_ffn.experts._router import Router, Routing
 
 
@@ -97,14 +99,13 @@ def feed_forward_experts_vjp(
            [10.]])
     """
     call = checked(x, router, routing, experts, shared, shared_gate, activation)
-    differentiable(call.act)
-    y = feed_forward_experts(
-        x, router, experts, routing=routing, activation=activation, shared=shared, shared_gate=shared_gate
-    )
+    resolve(activation, call.experts.V is not None, differentiable=True)
+    y = explaining_devices(NAMES, call.arrays(), computed, call)
     return y, ExpertPullback(call, shape_of(y))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# jax.jit and jax.checkpoint keep weak references to what they are given.
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ExpertPullback:
     """From the gradient of y to those of x, the router and all networks."""
 
@@ -114,30 +115,25 @@ class ExpertPullback:
     def __call__(self, dy: Array) -> ExpertGradients:
         """The gradients, given that of y."""
         self._check(dy)
+        return explaining_devices((*NAMES, "dy"), (*self.call.arrays(), dy), self._gradients, dy)
+
+    def _gradients(self, dy: Array) -> ExpertGradients:
+        """All of them, each in its argument's dtype."""
         call, one = self.call, self.call.library
         wide = one.dtype("float32") if call.name in LOW_PRECISION else call.dtype
-        try:
-            with one.quiet():
-                return _narrowed(call, _gradients(call, astype(dy, wide, one.xp), wide))
-        except ValueError as error:
-            explained = explain_devices((*NAMES, "dy"), (*call.arrays(), dy))
-            if explained is None:
-                raise
-            raise explained from error
+        with one.quiet():
+            return _narrowed(call, _gradients(call, astype(dy, wide, one.xp), wide))
 
     def _check(self, dy: Array) -> None:
         """Raise unless dy can be the gradient of y."""
         if dy is None:
             raise not_an_array("dy", dy)
-        try:
-            one_library(("x", "dy"), (self.call.x, dy))
-        except (TypeError, ValueError) as error:
-            raise type(error)(str(error).partition("; move the weights")[0] + "; convert dy") from None
+        one_library(("x", "dy"), (self.call.x, dy))
         if dtype_name(dy.dtype) not in COMPUTABLE:
             raise refuse_dtype("dy", dy.dtype)
         got, must = shape_of(dy), self.shape
         if len(got) != len(must) or any(None not in (m, n) and m != n for m, n in zip(got, must, strict=True)):
-            raise ValueError(f"dy must have the shape of y, {must}, got {got}; no gradient is broadcast")
+            raise refusal(ValueError, "dy", f"must have the shape of y, {must}, got {got}", "no gradient is broadcast")
 
 
 def _gradients(call: Call, dy: Array, wide: DType) -> ExpertGradients:
@@ -146,9 +142,7 @@ def _gradients(call: Call, dy: Array, wide: DType) -> ExpertGradients:
     weights, indices, places = routed(one, call.x, call.router, call.routing)
     x = astype(call.x, wide, xp)
     on_input = call.routing.apply_to == "input"
-    given = Mixture(
-        one, x, astype(weights, wide, xp), indices, places, call.experts, call.act, on_input, wide, wide
-    )
+    given = Mixture(one, x, astype(weights, wide, xp), indices, places, call.experts, call.act, on_input, wide, wide)
     dx, dw, dexperts = _experts(given, dy)
     dshared = dgate = None
     if call.shared is not None:
@@ -175,7 +169,7 @@ def _experts(given: Mixture, dy: Array) -> tuple[Array, Array, Weights]:
         weights = expert(given.experts, e, given.wide, xp)
         inside = xp.where(chosen, weight * given.x if given.on_input else given.x, 0.0)
         dout = xp.where(chosen, dy if given.on_input else weight * dy, 0.0)
-        dinside, *dweights = whole(xp, (inside, *weights), given.act, given.wide, dout)
+        dinside, *dweights = gradients(_network(given, (inside, *weights), given.wide), dout)
         felt = dinside * given.x if given.on_input else network(inside, weights, given.act, xp) * dy
         dweight = xp.sum(felt, axis=-1, keepdims=True)
         part = xp.where(chosen, weight * dinside if given.on_input else dinside, 0.0)
@@ -195,14 +189,19 @@ def _shared(call: Call, x: Array, dy: Array, wide: DType) -> tuple[Array, Weight
     one, xp = call.library, call.library.xp
     weights = [None if a is None else astype(a, wide, xp) for a in call.shared or ()]
     if call.shared_gate is None:
-        dx, *found = whole(xp, (x, *weights), call.act, wide, dy)
+        dx, *found = gradients(_network(call, (x, *weights), wide), dy)
         return dx, Weights(*found), None
     scored, gate = in_scores_dtype(one, call.x, Router(call.shared_gate))
     z = xp.matmul(scored, gate.W)
     out = network(x, Weights(*weights), call.act, xp)
-    dx, *found = whole(xp, (x, *weights), call.act, wide, dy * astype(sigmoid(z, xp), wide, xp))
+    dx, *found = gradients(_network(call, (x, *weights), wide), dy * astype(sigmoid(z, xp), wide, xp))
     dz = astype(xp.sum(out * dy, axis=-1, keepdims=True), z.dtype, xp) * d_sigmoid(z, xp)
     return dx + astype(xp.matmul(dz, gate.W.T), wide, xp), Weights(*found), over_tokens(scored, dz, xp)
+
+
+def _network(given: Mixture | Call, arrays: tuple[Any, ...], wide: DType) -> Network:
+    """One of the networks, computed in the dtype of the sums."""
+    return Network(given.library, arrays, given.act, dtype_name(wide), wide)
 
 
 def _of_logits(

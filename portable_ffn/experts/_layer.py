@@ -1,11 +1,11 @@
 """The two fronts: `route`, who is chosen with what weight, and `feed_forward_experts`, the whole layer."""
 
-from portable_ffn._arrays.arguments import explain_devices
+from portable_ffn._arrays.arguments import explaining_devices
 from portable_ffn._arrays.promotion import astype, result_dtype
 from portable_ffn._arrays.typing import Activation, Array
-from portable_ffn._native.table import EXPERTS
+from portable_ffn._native import table
 from portable_ffn._network.weights import Weights
-from portable_ffn.experts._arguments import NAMES, ROUTER_NAMES, checked, checked_router
+from portable_ffn.experts._arguments import NAMES, ROUTER_NAMES, Call, checked, checked_router
 from portable_ffn.experts._generic import block, mix, routed
 from portable_ffn.experts._router import Router, Routing
 
@@ -47,16 +47,15 @@ def route(x: Array, router: Router, routing: Routing) -> tuple[Array, Array]:
     (array([[1, 2]]), array([[0.5, 0.4]]))
     """
     one, router = checked_router(x, router, routing)
-    _, dtype = result_dtype(one, ROUTER_NAMES, (x, *router))
-    try:
+    arrays = (x, *router)
+    _, dtype = result_dtype(one, ROUTER_NAMES, arrays)
+
+    def compute() -> tuple[Array, Array]:
         with one.quiet():
             weights, indices, _ = routed(one, x, router, routing)
             return astype(weights, dtype, one.xp), indices
-    except ValueError as error:
-        explained = explain_devices(ROUTER_NAMES, (x, *router))
-        if explained is None:
-            raise
-        raise explained from error
+
+    return explaining_devices(ROUTER_NAMES, arrays, compute)
 
 
 def feed_forward_experts(
@@ -124,15 +123,14 @@ def feed_forward_experts(
            [-30.]])
     """
     call = checked(x, router, routing, experts, shared, shared_gate, activation)
-    row = EXPERTS.get(call.library.name)
-    try:
-        y = None if row is None else row(call, block)
-        if y is None:
-            with call.library.quiet():
-                y = block(call, mix)
-        return y
-    except ValueError as error:
-        explained = explain_devices(NAMES, call.arrays())
-        if explained is None:
-            raise
-        raise explained from error
+    return explaining_devices(NAMES, call.arrays(), computed, call)
+
+
+def computed(call: Call) -> Array:
+    """The mixture of arguments that were checked: by the library's own row, else in functions of the standard."""
+    row = table.row(call.library.name)
+    y = None if row is None or row.experts is None else row.experts(call, block)
+    if y is None:
+        with call.library.quiet():
+            y = block(call, mix)
+    return y

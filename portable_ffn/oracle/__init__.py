@@ -20,7 +20,17 @@ from portable_ffn.oracle._gradient import gradients, narrowed
 from portable_ffn.oracle._numbers import Array, unit_roundoff
 from portable_ffn.oracle._operands import operands
 
-__all__ = ["ACTIVATIONS", "DERIVATIVES", "LAMBDA", "feed_forward", "feed_forward_experts", "hidden", "route", "unit_roundoff", "vjp"]
+__all__ = [
+    "ACTIVATIONS",
+    "DERIVATIVES",
+    "LAMBDA",
+    "feed_forward",
+    "feed_forward_experts",
+    "hidden",
+    "route",
+    "unit_roundoff",
+    "vjp",
+]
 
 
 def hidden(

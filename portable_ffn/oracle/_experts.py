@@ -220,7 +220,9 @@ def _plus_shared(
     sums: Computed, x: Computed, wide: dict[str, Array], gate: Any, activation: Any, dtype: Floating, scores: Floating
 ) -> Computed:
     """The sum with the shared network's output, times its gate."""
-    y = _network(x, {field: wide[f"shared.{field}"] for field in FIELDS if f"shared.{field}" in wide}, activation, dtype)
+    y = _network(
+        x, {field: wide[f"shared.{field}"] for field in FIELDS if f"shared.{field}" in wide}, activation, dtype
+    )
     if gate is not None:
         z = affine(enter(x.value, scores), enter(widen("shared_gate", gate)[0], scores), None, scores)
         s = np.vectorize(sigmoid, otypes=[float])(z.value) if z.value.size else z.value

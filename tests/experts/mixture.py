@@ -56,8 +56,9 @@ def mixture(seed=0, *, E=6, d_model=5, d_ff=7, d_out=None, shape=(2, 4), gated=T
     rng, d_out = np.random.default_rng(seed), d_model if d_out is None else d_out
     router_dtype = numpy_dtype(router_dtype or dtype)
 
-    def some(*of, kind=numpy_dtype(dtype)):
-        return (rng.normal(size=of) / np.sqrt(of[-2] if len(of) > 1 else 2)).astype(kind)
+    def some(*of, kind=None):
+        values = rng.normal(size=of) / np.sqrt(of[-2] if len(of) > 1 else 2)
+        return values.astype(numpy_dtype(dtype) if kind is None else kind)
 
     def weights(*lead):
         W1, b1, W2, b2 = (some(*lead, *of) for of in ((d_model, d_ff), (d_ff,), (d_ff, d_out), (d_out,)))

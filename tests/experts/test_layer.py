@@ -10,7 +10,7 @@ from tests.conftest import demand
 from tests.experts.mixture import ROUTINGS, computed, mixture, put
 
 FAST = [name for name, row in BACKENDS.items() if not row.slow and not row.valueless and ":" not in name] + [
-    "numpy:readonly", "numpy:generic", "torch:generic", "jax:generic", "jax:jit", "jax:x64-off",
+    "numpy:readonly", "numpy:generic", "torch:generic", "jax:jit",
 ]  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def test_every_routing_on_every_library(name, routing):
     run(name, mixture(shape=(2, 3)), ROUTINGS[routing])
 
 
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize("name", [name for name in FAST if name != "jax:jit"])
 def test_low_and_mixed_dtypes(name):
     for dtype, router in (("float32", "float32"), ("bfloat16", "float32"), ("float16", "float16")):
         if {dtype, router} <= set(BACKENDS[name].dtypes):
@@ -44,7 +44,12 @@ def test_low_and_mixed_dtypes(name):
             assert dtype in str(y.dtype)
 
 
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize("name", ["jax:generic", "jax:x64-off"])
+def test_other_ways_of_jax(name):
+    run(name, mixture(shape=(3,)), ROUTINGS["deepseek-v3"])
+
+
+@pytest.mark.parametrize("name", [name for name in FAST if name != "jax:jit"])
 def test_plain_networks_projections_and_no_tokens(name):
     plain = mixture(2, gated=False, bias=False, shared=False, selection_bias=False, d_out=3)
     run(name, plain, ROUTINGS["olmoe"], "relu")
@@ -55,9 +60,8 @@ def test_plain_networks_projections_and_no_tokens(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("routing", ["deepseek-v3", "gpt-oss"])
-def test_under_torch_compile(routing):
-    run("torch:compile", mixture(), ROUTINGS[routing])
+def test_under_torch_compile():
+    run("torch:compile", mixture(E=4, bias=False, shared=False), ROUTINGS["lfm2"])
 
 
 def test_on_arrays_without_values():
@@ -123,7 +127,7 @@ def test_nan_in_a_token_stays_in_it_and_unchosen_experts_dont_show(name):
     np.testing.assert_allclose(bad[rest], good[rest], rtol=1e-5 if "x64" in name else 1e-12)
 
 
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize("name", ["numpy", "torch", "jax", "array-api-strict", "dask", "mlx"])
 @pytest.mark.parametrize("score", ["softmax", "sigmoid", "sqrt_softplus", "softmax_of_chosen"])
 def test_large_logits_give_no_nan(name, score):
     row, given = demand(name), mixture(8, scale=1e4, selection_bias=False, shared=False)
