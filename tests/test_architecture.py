@@ -195,7 +195,13 @@ LIBRARIES = ("numpy", "torch", "jax", "dask", "mlx", "ndonnx", "safetensors", "a
 
 @pytest.mark.parametrize(
     "name",
-    ["portable_ffn", "portable_ffn.adapters", "portable_ffn.checkpoint", "portable_ffn.__main__"],
+    [
+        "portable_ffn",
+        "portable_ffn.adapters",
+        "portable_ffn.checkpoint",
+        "portable_ffn.experts",
+        "portable_ffn.__main__",
+    ],
 )
 def test_importing_loads_no_array_library(name):
     allowed = () if name == "portable_ffn" else ("numpy",)

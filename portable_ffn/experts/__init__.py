@@ -7,7 +7,8 @@
 `experts` is a `Weights` whose arrays have a leading axis of E experts. Importing this loads no array library.
 """
 
-from portable_ffn.experts._gradient import ExpertGradients, feed_forward_experts_vjp
+from portable_ffn.experts._backward import ExpertGradients
+from portable_ffn.experts._gradient import feed_forward_experts_vjp
 from portable_ffn.experts._layer import feed_forward_experts, route
 from portable_ffn.experts._router import Router, Routing
 

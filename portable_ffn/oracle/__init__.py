@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from portable_ffn.oracle._bound import LAMBDA, affine
-from portable_ffn.oracle._experts import feed_forward_experts, route
+from portable_ffn.oracle._experts import feed_forward_experts
 from portable_ffn.oracle._formulas import ACTIVATIONS, DERIVATIVES
 from portable_ffn.oracle._gate import layer
 from portable_ffn.oracle._gradient import gradients, narrowed
 from portable_ffn.oracle._numbers import Array, unit_roundoff
 from portable_ffn.oracle._operands import operands
+from portable_ffn.oracle._routes import Routes, route
 
 __all__ = [
     "ACTIVATIONS",
