@@ -19,7 +19,7 @@ from portable_ffn.oracle._gate import layer
 from portable_ffn.oracle._gradient import gradients, narrowed
 from portable_ffn.oracle._numbers import Array, unit_roundoff
 from portable_ffn.oracle._operands import operands
-from portable_ffn.oracle._routes import Routes, route
+from portable_ffn.oracle._routes import route
 
 __all__ = [
     "ACTIVATIONS",
