@@ -1,7 +1,7 @@
 """The smallest input that shows a failure: one position, alone where it fails alone."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ class Example:
         There.
     alone : bool
         Whether x of shape (1, d_model) is enough; else it takes the positions beside it, or that was not tried.
+    inputs : Inputs or None
+        What the network was given: x, of that one position where it is alone, and the weights.
     """
 
     position: tuple[int, ...]
@@ -36,6 +38,7 @@ class Example:
     expected: float
     bound: float
     alone: bool
+    inputs: Inputs | None = field(default=None, repr=False, compare=False)
 
 
 def smallest(
@@ -50,22 +53,32 @@ def smallest(
         return None
     position = found.place[:-1]
     x, y, limit = inputs.x[position], expected[position], bound[position]
-    whole = _shown(position, x, found.values[position], y, limit, alone=not position)
+    whole = _shown(position, x, found.values[position], y, limit, inputs, alone=not position)
     if again is None or not position:
         return whole
     try:
-        got = take(again(inputs._replace(x=x[np.newaxis])))
+        single = inputs._replace(x=x[np.newaxis])
+        got = take(again(single))
     except Exception:  # what fails on one position alone is another failure, of which nobody asked
         return whole
     if got.shape != (1, *y.shape) or not np.any(shares(got[0], y, limit) > 1.0):
         return whole
-    return _shown(position, x, got[0], y, limit, alone=True)
+    return _shown(position, x, got[0], y, limit, single, alone=True)
 
 
 def _shown(
-    position: tuple[int, ...], x: Float64, got: Float64, expected: Float64, bound: Float64, *, alone: bool
+    position: tuple[int, ...],
+    x: Float64,
+    got: Float64,
+    expected: Float64,
+    bound: Float64,
+    inputs: Inputs,
+    *,
+    alone: bool,
 ) -> Example:
     """An example at the worst feature of its answer."""
     worst = int(np.argmax(shares(got, expected, bound)))
     features = tuple(float(value) for value in x)
-    return Example(position, features, worst, float(got[worst]), float(expected[worst]), float(bound[worst]), alone)
+    return Example(
+        position, features, worst, float(got[worst]), float(expected[worst]), float(bound[worst]), alone, inputs
+    )

@@ -1,5 +1,7 @@
 """What one cell of a heat map found: its verdict, why, the smallest input that shows it, and every case."""
 
+import re
+
 from portable_ffn.testing._measure.example import Example
 from portable_ffn.testing._report.page import figure, numbers, text
 from portable_ffn.testing._report.rows import Row
@@ -8,8 +10,8 @@ from portable_ffn.testing._report.rows import Row
 def details(panel: str, place: str, network: str, rows: tuple[Row, ...]) -> str:
     """The panel that a cell opens."""
     failed = [row for row in rows if row.status == "fail"]
-    causes = dict.fromkeys(row.cause for row in failed if row.cause)
-    because = "".join(f"<dt>because</dt><dd>{text(cause)}</dd>" for cause in causes)
+    causes = dict.fromkeys(cause for row in failed for cause in row.causes)
+    because = f"<dt>because</dt><dd>{'<br>or '.join(map(text, causes))}</dd>" if causes else ""
     facts = f"<dt>verdict</dt><dd>{text(_verdict(rows))}</dd>{because}"
     return (
         f'<div popover id="{panel}" aria-labelledby="{panel}-title"><div class="head">'
@@ -48,18 +50,19 @@ def example(found: Example, where: str) -> str:
 
 
 def _cases(rows: tuple[Row, ...]) -> str:
-    """Every case with its error."""
-    lines = "".join(
-        f'<tr><td>{text(row.case)}</td><td class="number{" bad" * (row.status == "fail")}">{figure(row.worst)}</td>'
-        f"<td>{text(row.status)}{_told(row)}</td></tr>"
-        for row in rows
-    )
+    """Every case with its error; a message that differs in numbers alone is told once."""
+    told: set[str] = set()
+    lines = []
+    for row in rows:
+        kind = re.sub(r"-?\d[\d.e+-]*|\b(?:nan|inf)\b", "#", row.message)
+        message = "" if kind in told else row.message
+        told.add(kind)
+        said = f'<br><span class="muted">{text(message)}</span>' if message else ""
+        lines.append(
+            f'<tr><td>{text(row.case)}</td><td class="number{" bad" * (row.status == "fail")}">{figure(row.worst)}</td>'
+            f"<td>{text(row.status)}{said}</td></tr>"
+        )
     return (
         f'<table class="cases"><thead><tr><th scope="col">case</th><th scope="col">error</th>'
-        f'<th scope="col">outcome</th></tr></thead><tbody>{lines}</tbody></table>'
+        f'<th scope="col">outcome</th></tr></thead><tbody>{"".join(lines)}</tbody></table>'
     )
-
-
-def _told(row: Row) -> str:
-    """The message of a case that did not pass."""
-    return f'<br><span class="muted">{text(row.message)}</span>' if row.message else ""

@@ -186,5 +186,30 @@ thead th:first-child { text-align: left; padding-left: 0; }
   .cell { font-size: 12px; padding-left: 0; padding-right: 0; }
   .layer summary { grid-template-columns: 62px minmax(0, 1fr) max-content; gap: 9px; }
 }
+.subject { font-size: 16px; font-weight: 600; }
+.columns { columns: 3 320px; column-gap: 14px; }
+.columns .card { break-inside: avoid; margin-bottom: 14px; }
+.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 500px), 1fr)); gap: 14px;
+  align-items: start; }
+.plot { width: 100%; height: auto; display: block; margin-top: 8px; font-size: 12px; }
+.plot text { fill: var(--muted); font-family: inherit; }
+.plot line { stroke-width: 1; }
+.meant { fill: none; stroke: var(--pass3); stroke-width: 5; stroke-linejoin: round; }
+.found { fill: none; stroke: var(--fail2); stroke-width: 1.6; stroke-linejoin: round; }
+.legend .key-meant { height: 5px; border-radius: 0; background: var(--pass3); }
+.legend .key-found { height: 2px; border-radius: 0; background: var(--fail2); }
+.dot-pass { fill: var(--pass3); } .dot-gap { fill: var(--on-gap); }
+.dot-fail { fill: none; stroke: var(--fail2); stroke-width: 1.8; }
+.scroll { overflow-x: auto; }
+pre { margin: 10px 0 0; overflow-x: auto; font-size: 13px; }
 details.card { margin-top: 8px; } summary { cursor: pointer; }
+/* On paper everything is open. */
+@media print {
+  [popover] { display: block; position: static; max-width: none; width: auto; max-height: none; overflow: visible;
+    border: 1px solid var(--line); box-shadow: none; margin: 14px 0; break-inside: avoid; }
+  details::details-content { content-visibility: visible; display: block; height: auto; }
+  .close, .no-print { display: none; }
+  .card, .layer { break-inside: avoid; }
+  pre { white-space: pre-wrap; }
+}
 """

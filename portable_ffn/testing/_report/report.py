@@ -1,14 +1,16 @@
 """The report of a check: its findings as text, as JSON, as a page, as an error."""
 
+import html
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from portable_ffn.checkpoint._visible import visible
 from portable_ffn.testing._report.html import page
 from portable_ffn.testing._report.page import write
-from portable_ffn.testing._report.rows import Findings, json_numbers
-from portable_ffn.testing._report.text import report_text, summary
+from portable_ffn.testing._report.rows import Findings, Row, json_numbers
+from portable_ffn.testing._report.text import counted, report_text, summary
 
 
 class Report(Findings):
@@ -41,13 +43,13 @@ class Report(Findings):
             raise AssertionError(str(self))
 
     def to_json(self) -> str:
-        """One JSON document: passed, rows, versions, absent, notes, unseen.
+        """One JSON document: subject, run, passed, rows, versions, absent, notes, unseen.
 
         A number is null where it is NaN, and the string "inf" or "-inf" where it is infinite: `worst` is null where no
         values were compared, "inf" where a NaN or an infinity is out of place. `unseen` lists for each network and
         dtype the faults that can't be seen there, with their effect in units of the bound.
         """
-        rows = [json_numbers({**asdict(row), "cause": row.cause}) for row in self.rows]
+        rows = [json_numbers(_plain(row)) for row in self.rows]
         unseen = [
             {
                 **{name: getattr(one, name) for name in ("activation", "gated", "bias", "dtype")},
@@ -55,8 +57,9 @@ class Report(Findings):
             }
             for one in self.visible()
         ]
-        content = {"passed": self.passed, "rows": rows, "versions": self.versions, "absent": self.absent}
-        return json.dumps({**content, "notes": self.notes, "unseen": unseen}, indent=1, allow_nan=False)
+        told = {"subject": self.subject, "run": dict(self.run.facts), "passed": self.passed, "rows": rows}
+        rest = {"versions": self.versions, "absent": self.absent, "notes": self.notes, "unseen": unseen}
+        return json.dumps({**told, **rest}, indent=1, allow_nan=False)
 
     def to_html(self, path: str | Path) -> None:
         """Write one page, complete in itself, that shows where to look.
@@ -71,3 +74,19 @@ class Report(Findings):
 
     def __str__(self) -> str:
         return visible(report_text(self), lines=True)
+
+    def __repr__(self) -> str:
+        return visible(f"<Report of {self.subject or 'nothing'}: {counted(self.rows) or 'no row was run'}>")
+
+    def _repr_html_(self) -> str:
+        """The page inside a notebook, in a frame of its own so that neither's style touches the other's."""
+        source = html.escape(page(self), quote=True)
+        return f'<iframe srcdoc="{source}" style="width: 100%; height: 640px; border: 0" sandbox=""></iframe>'
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    """A row as JSON tells it: the numbers of an example without the weights, the causes in a line as well."""
+    example = None if row.example is None else asdict(replace(row.example, inputs=None))
+    if example is not None:
+        del example["inputs"]
+    return {**asdict(replace(row, example=None)), "example": example, "cause": row.cause}
