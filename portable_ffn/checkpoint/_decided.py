@@ -88,7 +88,7 @@ def entry_of(
         d_ff=decision.d_ff if decision else None,
         dtype=store.dtype_in_words(candidate.matrices),
         tensors=tensors,
-        evidence=decision.evidence if decision else (),
+        evidence=(*decision.evidence, *store.notes) if decision else (),
         expert=one.expert,
         problem=problem,
         store=store,

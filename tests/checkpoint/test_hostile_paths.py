@@ -86,27 +86,20 @@ def test_another_format_under_a_false_name_is_refused_and_never_loaded(tmp_path,
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("pytorch_model.bin", "pytorch_model.bin is a PyTorch file; pickles can run code and are never loaded"),
-        ("pytorch_model-00001-of-00002.bin", "PyTorch file"),
-        ("consolidated.00.pth", "PyTorch file"),
-        ("last.ckpt", "PyTorch file"),
-        ("model.pt", "PyTorch file"),
-        ("weights.pkl", "PyTorch file"),
-        ("tf_model.h5", "a Keras or HDF5 file"),
-        ("model.weights.h5", "a Keras or HDF5 file"),
-        ("model.keras", "a Keras or HDF5 file"),
-        ("flax_model.msgpack", "a Flax msgpack file"),
-        ("_CHECKPOINT_METADATA", "an Orbax checkpoint"),
-        ("manifest.ocdbt", "an Orbax checkpoint"),
+        ("_CHECKPOINT_METADATA", "part of an Orbax checkpoint"),
         ("model.onnx", "an ONNX model"),
         ("saved_model.pb", "a TensorFlow file"),
         ("model.ckpt-1000.index", "a TensorFlow file"),
         ("model.tflite", "a TensorFlow file"),
-        ("weights.npz", "a NumPy archive"),
-        ("__0_0.distcp", "a distributed PyTorch checkpoint"),
-        (".metadata", "a distributed PyTorch checkpoint"),
-        ("latest_checkpointed_iteration.txt", "a distributed PyTorch checkpoint"),
-        ("model.nemo", "an archive or a model of another tool"),
+        ("weights.pkl", "a Python pickle; no pickle is executed"),
+        ("weights.npy", "a NumPy file of one array"),
+        ("mlp.eqx", "leaves of Equinox"),
+        ("model.tensors", "a tensorizer file"),
+        ("openvino_model.xml", "a model of OpenVINO"),
+        ("__0_0.distcp", "part of a distributed PyTorch checkpoint (DCP); its .metadata is a pickle"),
+        (".metadata", "part of a distributed PyTorch checkpoint"),
+        ("latest_checkpointed_iteration.txt", "part of a Megatron checkpoint"),
+        ("model.nemo", "a NeMo archive"),
     ],
 )
 def test_a_directory_of_another_format_is_refused_by_name(tmp_path, refused, name, words):
@@ -114,6 +107,27 @@ def test_a_directory_of_another_format_is_refused_by_name(tmp_path, refused, nam
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     refused(tmp_path, f"{re.escape(words)}.*Save the model as safetensors")
     refused(tmp_path / name, re.escape(words))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("pytorch_model.bin", "is a Python pickle; no pickle is executed"),
+        ("model.pt", "is a Python pickle; no pickle is executed"),
+        ("consolidated.00.pth", "is a Python pickle; no pickle is executed"),
+        ("last.ckpt", "is a Python pickle; no pickle is executed"),
+        ("tf_model.h5", "must be an HDF5 file, and is damaged"),
+        ("model.weights.h5", "must be an HDF5 file, and is damaged"),
+        ("model.keras", "must be an HDF5 file, and is damaged"),
+        ("flax_model.msgpack", "must be Flax msgpack, and is damaged"),
+        ("weights.npz", "must be an archive of numpy.savez, and is damaged"),
+    ],
+)
+def test_a_pickle_under_the_name_of_a_container_that_is_read_is_never_run(tmp_path, refused, name, words):
+    (tmp_path / name).write_bytes(pickle.dumps(Bomb()))
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    refused(tmp_path, words)
+    refused(tmp_path / name, words)
 
 
 def test_a_directory_of_nothing_says_what_is_looked_for(tmp_path, refused):

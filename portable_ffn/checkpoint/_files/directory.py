@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, NamedTuple
 
 from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._files.containers import find_containers, kind_of_file
 from portable_ffn.checkpoint._files.foreign import refuse_adapter_files, refuse_names
 from portable_ffn.checkpoint._files.json import parse_object
 from portable_ffn.checkpoint._files.mapped import read_json, status
@@ -55,6 +56,8 @@ def find_files(directory: Path) -> list[Path] | Index:
     tensors = [name for name in names if name.endswith(".safetensors")]
     # Mistral's releases hold the weights twice: under the names of transformers, and as "consolidated".
     indexes = [name for name in names if name.endswith(".safetensors.index.json")]
+    if not tensors and not indexes and not any(name.endswith(".gguf") for name in names):
+        indexes = [name for name in names if re.fullmatch(r".*\.(bin|pth|pt|h5|msgpack)\.index\.json", name)]
     indexes = [name for name in indexes if not name.startswith("consolidated")] or indexes
     if len(indexes) > 1:
         raise CheckpointError(f"{directory}: has several indexes, {_list(indexes)}; give the path of the one to read")
@@ -84,12 +87,20 @@ def _check_place(index: Path, file: str) -> None:
         pure = kind(file)
         if pure.anchor or ".." in pure.parts:
             raise CheckpointError(f"{index}: names the file {file[:200]!r}, outside its directory")
-    if not file.endswith(".safetensors"):
-        raise CheckpointError(f"{index}: names the file {file[:200]!r}; only .safetensors files are read")
+    ending = index.name.removesuffix(".index.json").rpartition(".")[2]
+    if not file.endswith(f".{ending}"):
+        raise CheckpointError(f"{index}: names the file {file[:200]!r}; only .{ending} files are read")
     try:
         status(index.parent / file)
     except FileNotFoundError:
         raise CheckpointError(f"{index}: names the file {file[:200]!r}, which isn't there") from None
+
+
+def left_aside(directory: Path, read: Sequence[Path]) -> list[str]:
+    """The names of other containers of weights in a directory, which are not read."""
+    there = {path.name for path in read}
+    names = [name for name in _listed(directory) if name not in there]
+    return [name for name in names if name.endswith((".safetensors", ".gguf")) or kind_of_file(directory / name)]
 
 
 def _refuse_strays(index: Index, tensors: Sequence[str]) -> None:
@@ -123,6 +134,8 @@ def _without_index(directory: Path, names: Sequence[str], tensors: Sequence[str]
         return [path.name for path in gguf_parts(directory / gguf[0])]
     if not tensors and len(gguf) > 1:
         raise CheckpointError(f"{directory}: has several GGUF files, {_list(gguf)}; give the path of one")
+    if not tensors and not gguf and (found := find_containers(directory, names)):
+        return [path.name if path != directory else "." for path in found]
     if not tensors and not gguf:
         refuse_names(directory, names)
         raise CheckpointError(f"{directory}: has no checkpoint; config.json and model.safetensors are looked for")

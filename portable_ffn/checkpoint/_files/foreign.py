@@ -7,31 +7,38 @@ from typing import Final
 
 from portable_ffn.checkpoint._errors import CheckpointError
 
-_PICKLE: Final = "pickles can run code and are never loaded"
+_NOT_READ: Final = "it is not read"
+_PICKLE: Final = "no pickle is executed"
 
-# What files of other formats are called.
+# What files of other formats are called, what they are, and why they are not read.
 _NAMES: Final = (
     (
-        r"\.metadata|.*\.distcp|mp_rank_\d+.*|iter_\d+|latest_checkpointed_iteration\.txt",
-        "a distributed PyTorch checkpoint",
-        _PICKLE,
+        r"mp_rank_\d+.*|iter_\d+|latest_checkpointed_iteration\.txt",
+        "part of a Megatron checkpoint, a distributed one",
+        "its layers are split over ranks; convert it with the tool that wrote it",
     ),
-    (r".*\.(bin|pt|pth|ckpt|pkl|pickle)", "a PyTorch file", _PICKLE),
-    (r".*\.(keras|h5|hdf5)", "a Keras or HDF5 file", "it is not read"),
-    (r".*\.msgpack", "a Flax msgpack file", "it is not read"),
+    (
+        r"\.metadata|.*\.distcp",
+        "part of a distributed PyTorch checkpoint (DCP)",
+        f"its .metadata is a pickle, and {_PICKLE}; join it with torch.distributed.checkpoint.format_utils",
+    ),
     (
         r"_CHECKPOINT_METADATA|_METADATA|_sharding|manifest\.ocdbt|ocdbt\.process_.*",
-        "an Orbax checkpoint",
-        "it is not read",
+        "part of an Orbax checkpoint",
+        "give the directory that holds _METADATA or manifest.ocdbt",
     ),
-    (r".*\.onnx(_data|\.data)?", "an ONNX model", "it is not read"),
-    (r"checkpoint|.*\.(pb|tflite|index|data-\d+-of-\d+)", "a TensorFlow file", "it is not read"),
-    (r".*\.(npz|npy)", "a NumPy archive", "it is not read"),
-    (
-        r".*\.(llamafile|ggml|mlmodel|mlpackage|nemo|tar|zip|gz|7z)",
-        "an archive or a model of another tool",
-        "it is not read",
-    ),
+    (r".*\.(pkl|pickle|joblib)", "a Python pickle", _PICKLE),
+    (r".*\.eqx", "leaves of Equinox", "only the code that built the tree knows which is which"),
+    (r".*\.tensors", "a tensorizer file", _NOT_READ),
+    (r".*\.nemo", "a NeMo archive", "convert it with NeMo"),
+    (r".*\.onnx(_data|\.data)?", "an ONNX model", _NOT_READ),
+    (r"(openvino_.*|.*)\.xml", "a model of OpenVINO", _NOT_READ),
+    (r"checkpoint|.*\.(pb|tflite|index|data-\d+-of-\d+)", "a TensorFlow file", _NOT_READ),
+    (r".*\.npy", "a NumPy file of one array", "it has no names"),
+    (r".*\.(engine|plan)", "an engine of TensorRT", _NOT_READ),
+    (r".*\.(mlmodel|mlpackage|mlmodelc)", "a model of Core ML", _NOT_READ),
+    (r".*\.(llamafile|ggml)", "an archive or a model of another tool", _NOT_READ),
+    (r".*\.(tar|zip|gz|7z)", "an archive", "unpack it first"),
 )
 
 # What files of other formats begin with.
@@ -45,6 +52,9 @@ _MAGIC: Final = (
     (b"GGUF", "a GGUF file (name it .gguf)"),
     (b"\x93NUMPY", "a NumPy file"),
     (b"\x1f\x8b", "a gzip archive"),
+    (b"|TZR|", "a tensorizer file"),
+    (b"lmgg", "a GGML file of before GGUF"),
+    (b"tjgg", "a GGML file of before GGUF"),
     (b"version https:/", "a Git LFS pointer, not the file itself (git lfs pull fetches it)"),
     (b"<!DOCTYPE", "an HTML page"),
     (b"<html", "an HTML page"),
@@ -74,6 +84,24 @@ def refuse_magic(path: Path, start: bytes) -> None:
     for magic, what in _MAGIC:
         if start.startswith(magic):
             raise CheckpointError(f"{path}: is {what}, not a safetensors file; save the model as safetensors")
+
+
+def told_of_binary(path: Path, start: bytes) -> str:
+    """What a file is that is called as torch's are, and is none of them."""
+    if path.with_suffix(".xml").exists():
+        what = "the weights of an OpenVINO model, not a PyTorch file; it is not read"
+    elif 0 < int.from_bytes(start[:4], "little") < 100 and b"Spec" in start[4:] + _head(path):
+        what = "a CTranslate2 model, not a PyTorch file; it is not read"
+    else:
+        known = next((what for magic, what in _MAGIC if start.startswith(magic)), "no PyTorch file and no pickle")
+        what = f"{known}; {_PICKLE}" if "pickle" in known else known
+    return f"{path}: is {what}. Save the model as safetensors"
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes of a file, where CTranslate2 names its specification."""
+    with path.open("rb") as file:
+        return file.read(64)
 
 
 def refuse_adapter_files(where: Path, names: Iterable[str]) -> None:

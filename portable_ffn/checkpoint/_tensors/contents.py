@@ -7,10 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._files.container import Source, dotted
+from portable_ffn.checkpoint._files.containers import kind_of_file, read_container
 from portable_ffn.checkpoint._files.directory import Index
 from portable_ffn.checkpoint._files.foreign import refuse_adapter_tensors
 from portable_ffn.checkpoint._files.gguf import read_gguf
 from portable_ffn.checkpoint._files.mapped import Mapped, identity, status
+from portable_ffn.checkpoint._files.orbax import is_orbax, read_orbax
 from portable_ffn.checkpoint._files.safetensors import read_header
 from portable_ffn.checkpoint._files.tensor import Encoding, TensorInfo
 from portable_ffn.checkpoint._tensors.gguf import plan_gguf
@@ -27,7 +30,8 @@ class Contents(NamedTuple):
     logical: dict[str, TensorInfo]
     encodings: dict[str, Encoding]
     aliases: dict[str, str]
-    files: dict[Path, Mapped]
+    files: dict[Path, Source]
+    notes: tuple[str, ...] = ()
 
 
 def read_contents(found: list[Path] | Index, config: dict[str, Any]) -> Contents:
@@ -35,6 +39,8 @@ def read_contents(found: list[Path] | Index, config: dict[str, Any]) -> Contents
     files = found if isinstance(found, list) else sorted(set(found.places.values()))
     if files[0].name.endswith(".gguf"):
         return _read_gguf(files)
+    if is_orbax(files[0]) or kind_of_file(files[0]) is not None:
+        return _planned(_read_containers(found, files, config), files[0])
     contents = Contents(config, {}, {}, {}, {}, {}, {})
     for file in files:
         try:
@@ -52,13 +58,37 @@ def read_contents(found: list[Path] | Index, config: dict[str, Any]) -> Contents
             contents.metadata.update(header.metadata)
     if isinstance(found, Index):
         _check_index(found, contents.tensors)
-    refuse_adapter_tensors(files[0], contents.tensors)
+    return _planned(contents, files[0])
+
+
+def _read_containers(found: list[Path] | Index, files: list[Path], config: dict[str, Any]) -> Contents:
+    """The tensors of containers of other kinds; what a file says of its network serves where there is no config."""
+    contents = Contents(config, {}, {}, {}, {}, {}, {})
+    read = [(files[0], read_orbax(files[0]))] if is_orbax(files[0]) else read_container(files)
+    for file, container in read:
+        contents.files[file] = container.source
+        for name, info in container.tensors.items():
+            if name in contents.tensors:
+                raise CheckpointError(f"{file}: tensor {name[:200]!r} is in another file too; it must be in one")
+            contents.tensors[name] = info
+        contents = contents._replace(notes=(*contents.notes, *container.notes))
+        if not contents.config:
+            contents = contents._replace(config=dict(container.config))
+    if isinstance(found, Index):
+        places = {dotted(name): file for name, file in found.places.items()}
+        _check_index(found._replace(places=places), contents.tensors)
+    return contents
+
+
+def _planned(contents: Contents, first: Path) -> Contents:
+    """The contents with their tensors as they are meant."""
+    refuse_adapter_tensors(first, contents.tensors)
 
     def fetch(name: str) -> np.ndarray[Any, Any]:
         info = contents.tensors[name]
         return contents.files[info.file].array(info)
 
-    logical, encodings = decode_plan(contents.tensors, config, fetch, contents.metadata)
+    logical, encodings = decode_plan(contents.tensors, contents.config, fetch, contents.metadata)
     aliases = _aliases(contents, logical)
     logical |= {name: logical[kept]._replace(name=name) for name, kept in aliases.items()}
     return contents._replace(logical=logical, encodings=encodings, aliases=aliases)

@@ -39,7 +39,7 @@ def decode_plan(
     for name, info in tensors.items():
         if name not in logical:
             continue
-        for plan in _planned(info, tensors, scheme, method, blocks, fetch):
+        for plan in _planned(info._replace(name=name), tensors, scheme, method, blocks, fetch):
             new, encoding = plan.info, plan.encoding
             if new.name in tensors and new.name != name:
                 raise CheckpointError(

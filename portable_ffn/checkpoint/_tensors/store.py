@@ -12,7 +12,8 @@ import numpy as np
 from portable_ffn._arrays.dtype import REAL_FLOATING
 from portable_ffn._arrays.kind import kind_of
 from portable_ffn.checkpoint._errors import CheckpointError, guarded
-from portable_ffn.checkpoint._files.directory import find_files, gguf_parts, read_config, read_index
+from portable_ffn.checkpoint._files.containers import kind_of_file
+from portable_ffn.checkpoint._files.directory import find_files, gguf_parts, left_aside, read_config, read_index
 from portable_ffn.checkpoint._files.dtypes import numpy_dtype
 from portable_ffn.checkpoint._files.foreign import refuse_adapter_files, refuse_names
 from portable_ffn.checkpoint._files.mapped import is_directory
@@ -30,6 +31,8 @@ class Store:
         What was opened, ~ expanded.
     config : dict
         config.json; of a GGUF file, its metadata, long arrays and strings left out; else {}.
+    notes : tuple of str
+        What a user should know of how the files are read: which are left aside, which take the memory of all of them.
     metadata : dict of str to str
         The free texts of a checkpoint of one file, else {}.
     tensors : mapping of str to TensorInfo
@@ -51,6 +54,7 @@ class Store:
         self._encodings = contents.encodings
         self._aliases = contents.aliases
         self._files = contents.files
+        self.notes = contents.notes
 
     @property
     def config_beside(self) -> Path | None:
@@ -193,11 +197,17 @@ def _contents(path: Path) -> Contents:
     """What the headers of the path's files say."""
     if is_directory(path):
         found = find_files(path)
-        return read_contents(found, read_config(path))
-    if path.name.endswith(".safetensors.index.json"):
+        contents = read_contents(found, read_config(path))
+        read = found if isinstance(found, list) else list({*found.places.values()})
+        if aside := left_aside(path, read):
+            first = ", ".join(sorted(file.name for file in read)[:3])
+            note = f"files: {first} read, not {', '.join(aside[:3])} beside it"
+            contents = contents._replace(notes=(*contents.notes, note))
+        return contents
+    if path.name.endswith(".index.json"):
         return read_contents(read_index(path), read_config(path.parent))
     refuse_adapter_files(path.parent, [path.name])
-    if not path.name.endswith(".safetensors"):
+    if not path.name.endswith(".safetensors") and kind_of_file(path) is None:
         refuse_names(path.parent, [path.name])
     if path.name.endswith(".json"):
         raise CheckpointError(f"{path}: holds no tensors; give the path of the directory")
