@@ -20,7 +20,7 @@ def test_float64_served_as_float32_is_no_silent_pass():
     assert "float64 served as float32" in str(report)
     alone = check(feed_forward, backends="jax:x64-off", dtypes="float64", cases="curve")
     assert not alone.passed
-    assert str(alone).endswith("known gap of its library, so that nothing was checked as asked")
+    assert str(alone).splitlines()[0].endswith("known gap of its library, so that nothing was checked as asked")
 
 
 def test_a_library_that_holds_no_float64_has_a_remedy():

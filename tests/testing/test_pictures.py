@@ -123,7 +123,7 @@ def test_a_report_names_what_was_checked(wrong):
 @pytest.mark.parametrize(
     ("fn", "says"),
     [
-        (partial(feed_forward, activation="silu"), "feed_forward with activation='silu'"),
+        (partial(feed_forward, activation="silu"), "portable_ffn.feed_forward with activation='silu' ("),
         (lambda x, W1, b1, W2, b2: x, "<lambda>"),
         (np.add, "ufunc"),
     ],
@@ -151,5 +151,25 @@ def test_errors_that_differ_in_numbers_are_one_card():
         raise ValueError(f"no kernel for {x.shape}")
 
     report = check(picky, backends="numpy", dtypes=["float64", "float32"])
+    looked = page(report).split("Where to look")[1].split("<h2>")[0]
+    assert looked.count('class="card"') == 1
+
+
+def test_a_network_for_numpy_alone_is_told_in_two_lines(require):
+    """On all libraries at once: that it raises elsewhere is one fact, not one for each library and case."""
+    require("torch")
+    require("jax")
+
+    def numpy_alone(x, W1, b1, W2, b2):
+        if type(x) is not np.ndarray:
+            raise TypeError(f"numpy arrays only, got {type(x).__name__} of {type(x).__module__}")
+        return feed_forward(x, W1, b1, W2, b2)
+
+    report = check(numpy_alone, backends=["numpy", "torch", "jax"], cases=["curve", "ordinary"], dtypes="float64")
+    lines = str(report).splitlines()
+    assert lines[0].startswith("not passed: 2 pass, ")
+    assert "raises in every row on torch, jax, and runs on numpy" in lines[2]
+    assert lines[3].startswith("  first: torch")
+    assert lines[4].startswith("library")
     looked = page(report).split("Where to look")[1].split("<h2>")[0]
     assert looked.count('class="card"') == 1

@@ -15,9 +15,9 @@ def test_a_report_in_words():
     )
     text = str(report)
     assert "numpy    cpu     float64  0.5          pass\n" in text
-    assert "numpy    cpu     float32  3            fail (1 of 1)\n" in text
+    assert text.endswith("numpy    cpu     float32  3            fail (1 of 1)")
     assert "numpy cpu float32, relu, curve: too far\n  because: b1 missing\n" in text
-    assert text.endswith("not passed: 2 pass, 1 fail")
+    assert text.startswith("not passed: 2 pass, 1 fail\n")
 
 
 def test_many_failures_are_counted_and_not_listed():
@@ -37,7 +37,7 @@ def test_rows_of_one_cause_stand_together():
     causes = [("b2 missing",), ("b1 missing", "scaled"), ("b1 missing",), ("scaled", "b1 missing"), ()]
     rows = [row("fail", 3.0, case=f"case {n}", message=f"wrong {n}", causes=told) for n, told in enumerate(causes)]
     raised = [row("error", np.nan, case=f"case {n}", message=f"ValueError: of {n} numbers") for n in (7, 8)]
-    lines = str(Report((*rows, *raised))).splitlines()[2:-1]
+    lines = str(Report((*rows, *raised))).splitlines()[1:-2]
     assert lines == [
         "numpy cpu float64, relu, case 1: wrong 1",
         "  because: b1 missing",

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from portable_ffn.testing._report.groups import Refused, refused
 from portable_ffn.testing._report.html_cell import details
 from portable_ffn.testing._report.html_curve import curve
 from portable_ffn.testing._report.html_dots import dots
@@ -30,7 +31,7 @@ def page(report: Findings) -> str:
         f"<h1>{mark} {verdict}</h1>{subject}",
         f'<p class="muted">{text(counted(report.rows) or "no row was run")}. {UNITS}</p>',
         *(f'<p class="wrap"><strong>Note</strong>: {text(note)}</p>' for note in report.notes),
-        _where_to_look(cells),
+        _where_to_look(cells, refused(report.rows)),
         *_missing(row for row in report.rows if not row.dtype),
         _pictures(report, by_network),
         "<h2>Library, dtype, activation</h2>" if cells else "",
@@ -67,10 +68,16 @@ def _again(report: Findings) -> str:
     )
 
 
-def _where_to_look(cells: list[Cell]) -> str:
-    """The causes, those of most cells first, each with some of its cells; errors that differ in numbers are one."""
+def _where_to_look(cells: list[Cell], none_of: Refused | None) -> str:
+    """The causes, those of most cells first, each with some of its cells.
+
+    Errors that differ in numbers are one, and so are those of the libraries of which it takes no arrays.
+    """
     causes: dict[str, tuple[str, list[Cell]]] = {}
     for cell in cells:
+        if none_of is not None and cell.rows[0].backend in none_of.backends:
+            causes.setdefault("", (str(none_of), []))[1].append(cell)
+            continue
         told = Counter(cause for row in cell.rows if row.status in ("fail", "error") for cause in _why(row))
         if told:
             said = told.most_common(1)[0][0]

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ def run_of(fn: Callable[..., Any], **options: Any) -> Run:
         inner = inner.func
     # A callable object is told by its class.
     code = inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner)
-    name = f"{getattr(code, '__module__', '?')}.{getattr(code, '__qualname__', repr(code))}"
+    name = f"{_public(getattr(code, '__module__', '?'))}.{getattr(code, '__qualname__', repr(code))}"
     reachable = "<" not in name and code is inner and not given
     importable = (str(code.__module__), str(code.__qualname__)) if reachable and "." not in code.__qualname__ else None
     return Run(f"{name}{given}{_place(code)}", importable, _facts(options))
@@ -41,6 +42,12 @@ def run_of(fn: Callable[..., Any], **options: Any) -> Run:
 def run_of_model(path: str | os.PathLike[str], **options: Any) -> Run:
     """The run over the layers of a checkpoint."""
     return Run(f"the checkpoint {os.fspath(path)}", None, _facts(options))
+
+
+def _public(module: str) -> str:
+    """A module up to its first private part: where its user imports from."""
+    first, *rest = module.split(".")
+    return ".".join([first, *takewhile(lambda part: not part.startswith("_"), rest)])
 
 
 def _place(code: Any) -> str:

@@ -1,30 +1,27 @@
-"""A report in words: a table of places, what failed by its cause, the verdict."""
+"""A report in words: the verdict, what failed by its cause, a table of places."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from portable_ffn.testing._faults.visible import told
+from portable_ffn.testing._report.groups import Refused, groups, refused
 from portable_ffn.testing._report.rows import Findings, Row, either
 
 _SHOWN = 12  # groups of failures
 _NAMED = 6  # places, cases or networks of one group
 
 
-class Group(NamedTuple):
-    """Rows that failed alike: the causes that explain them all, none where nothing does or an error was raised."""
-
-    causes: tuple[str, ...]
-    rows: tuple[Row, ...]
-
-
 def report_text(report: Findings) -> str:
-    """The whole report."""
-    lines = aligned([("library", "device", "dtype", "error/bound", "verdict"), *summary(report.rows)])
-    found = groups(report.failures())
+    """The whole report: the verdict, where to look, the table of places, what can't be seen."""
+    lines = [_verdict_of(report), *([report.subject] if report.subject else [])]
+    failures = report.failures()
+    none_of = refused(report.rows)
+    if none_of is not None:
+        failures = tuple(row for row in failures if row.status == "fail" or row.backend not in none_of.backends)
+    found = groups(failures)
     for group in found[:_SHOWN]:
         row = group.rows[0]
         gated = ", gated" if row.gated else ""
@@ -36,36 +33,28 @@ def report_text(report: Findings) -> str:
     more = sum(len(group.rows) for group in found[_SHOWN:])
     if more > 0:
         lines.append(f"... and {more} rows more")
+    if none_of is not None:
+        lines += _refusal(none_of)
+    lines += aligned([("library", "device", "dtype", "error/bound", "verdict"), *summary(report.rows)])
+    lines += _gaps(report.rows)
     lines += told(report.networks)
     lines += [f"note: {note}" for note in report.notes]
-    return "\n".join([*lines, _last(report)])
+    return "\n".join(lines)
 
 
-def groups(rows: Iterable[Row]) -> list[Group]:
-    """Failures by what explains most of them, the largest group first."""
-    left, found = list(rows), []
-    while left:
-        counted = Counter(key for row in left for key in _keys(row))
-        key = max(counted, key=counted.__getitem__)
-        alike = [row for row in left if key in _keys(row)]
-        left = [row for row in left if key not in _keys(row)]
-        common = tuple(cause for cause in _causes(alike[0]) if all(cause in _causes(row) for row in alike))
-        found.append(Group(common, tuple(alike)))
-    return sorted(found, key=lambda group: -len(group.rows))
+def _refusal(none_of: Refused) -> list[str]:
+    """The libraries of which a network takes no arrays, in two lines."""
+    first = none_of.rows[0]
+    return [str(none_of), f"  first: {first.backend} {first.device} {first.dtype}, {first.case}: {first.message}"]
 
 
-def _keys(row: Row) -> tuple[str, ...]:
-    """What rows that are told together have in common: a cause, or what their messages say beside numbers."""
-    if row.status == "fail" and row.causes:
-        return row.causes
-    if row.status == "fail":  # what must hold is said before the first number
-        return (re.split(r"-?\d|\b(?:nan|-?inf)\b", row.message)[0],)
-    return (re.sub(r"\d+", "#", row.message),)
-
-
-def _causes(row: Row) -> tuple[str, ...]:
-    """The causes of a row, one by one."""
-    return row.causes if row.status == "fail" else ()
+def _gaps(rows: Iterable[Row]) -> list[str]:
+    """The reasons of known gaps, each once with the places that have it."""
+    places: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.status == "gap":
+            places.setdefault(row.message, {})[f"{row.backend} {row.dtype}"] = None
+    return [f"gap: {reason} ({_some(where)})" for reason, where in places.items()]
 
 
 def _alike(rows: tuple[Row, ...]) -> str:
@@ -107,7 +96,7 @@ def counted(rows: tuple[Row, ...]) -> str:
     return counts
 
 
-def _last(report: Findings) -> str:
+def _verdict_of(report: Findings) -> str:
     """The verdict in a line."""
     if not report.rows:
         return "not passed: no row was run"
@@ -140,13 +129,12 @@ def number(worst: float) -> str:
 
 
 def _verdict(rows: list[Row]) -> str:
-    """How many rows failed and how many raised; where none did, the gaps with their first reason, or a pass."""
+    """How many rows failed and how many raised; where none did, how many are gaps, or a pass."""
     found = Counter(row.status for row in rows)
     if found["fail"] or found["error"]:
         return ", ".join(f"{status} ({found[status]} of {len(rows)})" for status in ("fail", "error") if found[status])
     if found["gap"]:
-        reason = next(row.message for row in rows if row.status == "gap")
-        return f"gap ({found['gap']} of {len(rows)}): {reason}"
+        return f"gap ({found['gap']} of {len(rows)})"
     return "pass" if any(not math.isnan(row.worst) for row in rows) else "pass (shapes only)"
 
 
