@@ -19,6 +19,7 @@ def load(
     *,
     stack: str | None = None,
     name: str | None = None,
+    expert: int | None = None,
     like: Array | None = None,
     activation: Any = None,
     gate: str | None = None,
@@ -36,6 +37,8 @@ def load(
         Its stack, such as "main" or "vision+encoder".
     name : str, optional
         The entry's name.
+    expert : int, optional
+        Its number among the experts of one layer.
     like : array, optional
         The library and device to load into, and the dtype if it is real floating; NumPy and the file's dtype where
         it is None.
@@ -48,7 +51,7 @@ def load(
     Raises
     ------
     TypeError
-        A layer's number that is no int, or a stack or a name that is no str; as in `find`.
+        A layer's or an expert's number that is no int, or a stack or a name that is no str; as in `find`.
     ValueError
         No layer, or several, are meant; they are listed.
     Undecided
@@ -56,14 +59,19 @@ def load(
     CheckpointError, FileNotFoundError
         As in `find`, and where the layer contradicts itself, its config or a fact.
     """
-    check_kinds(layer, stack, name)
-    entry = pick(find(path, activation=activation, gate=gate, layout=layout), path, layer, stack, name)
+    check_kinds(layer, stack, name, expert)
+    entry = pick(find(path, activation=activation, gate=gate, layout=layout), path, layer, stack, name, expert)
     refuse_unused(entry, gate)
     return entry.load(like)
 
 
 def pick(
-    found: Sequence[Entry], path: str | os.PathLike[str], layer: int, stack: str | None, name: str | None
+    found: Sequence[Entry],
+    path: str | os.PathLike[str],
+    layer: int,
+    stack: str | None,
+    name: str | None,
+    expert: int | None = None,
 ) -> Entry:
     """The entry that is meant; ValueError that lists the others where it is none, or several."""
     if not found:
@@ -77,18 +85,23 @@ def pick(
         chosen = [e for e in found if e.name == name] or [e for e in found if name in (e.base, f"{e.base}#{e.mark}")]
         chosen = [entry for entry in chosen if stack in (None, entry.stack)]
         asked = f"name {name!r}"
+    if expert is not None:
+        chosen = [entry for entry in chosen if entry.expert == expert]
+        asked = f"expert {expert} of {asked}"
     if len(chosen) != 1:
+        many = f"there are {len(chosen)}" if chosen else "there is none"
         raise ValueError(
-            f"one layer must be meant, and {asked} means {len(chosen)} of them; pass name=, one of\n"
-            + _listed(chosen or found)
+            f"{asked} must mean one feed-forward network, and {many}; pass name=, one of\n" + _listed(chosen or found)
         )
     return chosen[0]
 
 
-def check_kinds(layer: object, stack: object, name: object) -> None:
+def check_kinds(layer: object, stack: object, name: object, expert: object = None) -> None:
     """TypeError for a number that is no int, or a word that is no str: they would be equal to no layer's."""
     if isinstance(layer, bool) or not hasattr(layer, "__index__"):
         raise TypeError(f"layer must be an int, got {layer!r}; a layer's name is passed as name=")
+    if expert is not None and (isinstance(expert, bool) or not hasattr(expert, "__index__")):
+        raise TypeError(f"expert must be an int, got {expert!r}")
     for word, value in (("stack", stack), ("name", name)):
         if value is not None and not isinstance(value, str):
             raise TypeError(f"{word} must be a str, got {value!r}")

@@ -31,6 +31,8 @@ def test_a_bare_file_takes_the_facts_as_arguments(tmp_path):
         ({"layer": 0.0}, "layer must be an int, got 0.0"),
         ({"name": 0}, "name must be a str, got 0"),
         ({"stack": 0}, "stack must be a str, got 0"),
+        ({"expert": "1"}, "expert must be an int, got '1'"),
+        ({"expert": True}, "expert must be an int, got True"),
     ],
     ids=str,
 )
@@ -60,3 +62,21 @@ def test_a_file_beside_its_config(tmp_path):
     with pytest.raises(Undecided, match="names it; pass activation=") as caught:
         checkpoint.load(path / "model.safetensors")
     assert "config.json" not in str(caught.value)
+
+
+def test_one_expert_of_a_layer(tmp_path):
+    names = {"w1": (F, D), "w2": (D, F), "w3": (F, D)}
+    tensors = {
+        f"model.layers.0.block_sparse_moe.experts.{n}.{name}.weight": random(*shape)
+        for n in range(3)
+        for name, shape in names.items()
+    }
+    write(tmp_path, tensors, {"model_type": "mixtral", "hidden_act": "silu"})
+    net = checkpoint.load(tmp_path, 0, expert=2)
+    np.testing.assert_array_equal(
+        net.weights.W1.T, tensors["model.layers.0.block_sparse_moe.experts.2.w1.weight"], strict=True
+    )
+    with pytest.raises(ValueError, match=r"layer 0 must mean one .*, and there are 3; pass name="):
+        checkpoint.load(tmp_path, 0)
+    with pytest.raises(ValueError, match=r"expert 3 of layer 0 must mean one .*, and there is none"):
+        checkpoint.load(tmp_path, 0, expert=3)

@@ -100,10 +100,11 @@ def test_a_directory_that_is_read_only(tmp_path, model, capsys):
 def test_a_layer_that_is_not_there(tmp_path, model, capsys):
     x, y = tmp_path / "x.npy", tmp_path / "y.npy"
     np.save(x, rows(40, 8))
+    none = "must mean one feed-forward network, and there is none"
     told = refused(capsys, model, x, y, "--layer", 7)
-    assert re.search(r"one layer must be meant, and layer 7 means 0 of them; .* 'encoder\.layer\.0' .*, 'encoder", told)
-    assert "name 'nobody' means 0 of them" in refused(capsys, model, x, y, "--name", "nobody")
-    assert "layer 0 of stack 'vision' means 0" in refused(capsys, model, x, y, "--stack", "vision")
+    assert re.search(rf"layer 7 {none}; .* 'encoder\.layer\.0' .*, 'encoder", told)
+    assert f"name 'nobody' {none}" in refused(capsys, model, x, y, "--name", "nobody")
+    assert f"layer 0 of stack 'vision' {none}" in refused(capsys, model, x, y, "--stack", "vision")
     assert "no such file or directory" in refused(capsys, tmp_path / "absent", x, y)
     assert run(capsys, model, x, y, "--name", "encoder.layer.1")[1]["layer"] == "encoder.layer.1"
 

@@ -17,6 +17,12 @@ from portable_ffn.checkpoint._files.tensor import TensorInfo
 _SCALARS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 _LONGEST_ARRAY: Final = 4096  # values; widths and switches of layers are kept, vocabularies are not
+# What no model needs is refused, or passed over, before it takes memory and time.
+_PAIRS: Final = 20_000
+_TENSORS: Final = 200_000
+_TEXTS: Final = 5_000_000  # in arrays: vocabularies and merges, passed over one by one
+_KEPT_NUMBERS: Final = 1_000_000
+_KEPT_BYTES: Final = 32_000_000  # of names and texts
 _PLAIN: Final = {
     "F32": "float32",
     "F16": "float16",
@@ -75,13 +81,13 @@ def read_gguf(path: Path, file: Mapped) -> GgufHeader:
     if version not in (2, 3):
         raise CheckpointError(f"{path}: is GGUF of version {version}, or big-endian; little-endian 2 and 3 are read")
     metadata: dict[str, Any] = {}
-    for _ in range(walk.count(pair_count, 13)):
+    for _ in range(walk.count(pair_count, 13, _PAIRS)):
         key = walk.text()
         if key in metadata:
             raise CheckpointError(f"{path}: the key {key[:200]!r} stands twice; it must stand once")
         metadata[key] = walk.value()
     header = GgufHeader({}, {}, {}, {key: value for key, value in metadata.items() if value is not None})
-    entries = [(walk.text(), walk.axes(), *walk.take("IQ")) for _ in range(walk.count(tensor_count, 24))]
+    entries = [(walk.text(), walk.axes(), *walk.take("IQ")) for _ in range(walk.count(tensor_count, 24, _TENSORS))]
     alignment = metadata.get("general.alignment", 32)
     if type(alignment) is not int or not 0 < alignment < 2**31 or alignment % 8:
         raise CheckpointError(f"{path}: general.alignment must be a multiple of 8, got {str(alignment)[:40]}")
@@ -132,6 +138,9 @@ class _Walk:
         self.memory = file.memory()
         self.size = file.size
         self.at = 0
+        self.numbers = 0
+        self.bytes = 0
+        self.texts = 0
 
     def take(self, layout: str) -> tuple[Any, ...]:
         """The next values, little-endian, by struct's letters."""
@@ -145,11 +154,19 @@ class _Walk:
         self.at += nbytes
         return self.at - nbytes
 
-    def count(self, number: int, least: int) -> int:
-        """A number of things of `least` bytes each, if the file can hold them."""
+    def count(self, number: int, least: int, most: int) -> int:
+        """A number of things of `least` bytes each, if the file can hold them and a model can need them."""
         if number * least > self.size - self.at:
             raise CheckpointError(f"{self.path}: the header counts {number} entries, more than the file can hold")
+        if number > most:
+            raise CheckpointError(f"{self.path}: the header counts {number} entries; {most} are the limit")
         return number
+
+    def keep(self, nbytes: int) -> None:
+        """Count the bytes of a text that is kept; CheckpointError where they are too many."""
+        self.bytes += nbytes
+        if self.bytes > _KEPT_BYTES:
+            raise CheckpointError(f"{self.path}: names and texts of more than {_KEPT_BYTES} bytes, which is the limit")
 
     def text(self) -> str:
         """The next string, a name."""
@@ -157,6 +174,7 @@ class _Walk:
         place = self.skip(length)
         if length > 2**16:
             raise CheckpointError(f"{self.path}: a name of {length} bytes; 65536 are the limit")
+        self.keep(length)
         try:
             return self.memory[place : place + length].decode("utf-8")
         except UnicodeDecodeError:
@@ -175,19 +193,24 @@ class _Walk:
         if kind == _STRING:
             (length,) = self.take("Q")
             place = self.skip(length)
-            return self.memory[place : place + length].decode("utf-8", "replace") if length <= 2**20 else None
+            if length > 2**20:
+                return None
+            self.keep(length)
+            return self.memory[place : place + length].decode("utf-8", "replace")
         if kind in _SCALARS:
             return self.take(_SCALARS[kind])[0]
         if kind != _ARRAY:
             raise CheckpointError(f"{self.path}: a value has the unknown type {kind}")
         inner, length = self.take("IQ")
         if inner == _STRING:
-            for _ in range(self.count(length, 8)):
+            self.texts += length
+            for _ in range(self.count(length, 8, _TEXTS - self.texts + length)):
                 self.skip(self.take("Q")[0])
             return None
         if inner not in _SCALARS:
             raise CheckpointError(f"{self.path}: an array has values of the unknown type {inner}")
-        if length <= _LONGEST_ARRAY:
+        if length <= _LONGEST_ARRAY and self.numbers + length <= _KEPT_NUMBERS:
+            self.numbers += length
             return list(self.take(f"{length}{_SCALARS[inner]}"))
         self.skip(length * struct.calcsize(_SCALARS[inner]))
         return None

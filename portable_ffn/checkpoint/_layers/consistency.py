@@ -26,18 +26,24 @@ def torn(layers: Sequence[Layer], accepted: Sequence[Layer], tensors: Mapping[st
     The names are those that the layer would have; some are not among the tensors.
     """
     stacks = {(shape(one.path), one.candidate.pattern, one.candidate.suffix): one.candidate for one in accepted}
-    ends: dict[str, list[tuple[str, str, Candidate]]] = defaultdict(list)
+    # By the end of a matrix's name, of which there are few, and the path before it, of which there may be many.
+    ends: dict[str, set[str]] = defaultdict(set)
+    wholes: dict[tuple[str, str], Candidate] = {}
     for (path, _, _), whole in stacks.items():
         for key in (whole.W1, whole.V, whole.W2):
             if key is not None and not whole.stacked:
-                ends[_leaf(key)].append((path, key[len(whole.parent) :], whole))
+                end = key[len(whole.parent) :]
+                ends[_leaf(key)].add(end)
+                wholes[path, end] = whole
     taken = {one.candidate.parent for one in layers}
     found: dict[str, Candidate] = {}
     for name in tensors:
-        for path, end, whole in ends.get(_leaf(name), ()):
+        for end in ends.get(_leaf(name), ()):
             parent = name.removesuffix(end)
-            if parent != name and parent not in taken and shape(unwrap(parent)) == path:
-                found[parent] = whole.at(parent)
+            if parent != name and parent not in taken:
+                known = wholes.get((shape(unwrap(parent)), end))
+                if known is not None:
+                    found[parent] = known.at(parent)
     return list(found.values())
 
 
