@@ -8,7 +8,7 @@ import pytest
 
 from portable_ffn import checkpoint
 from portable_ffn.checkpoint import CheckpointError
-from tests.checkpoint.damage import BASES, D, F, tensor
+from tests.checkpoint.bases import BASES, D, F, tensor
 
 ODD = np.ones
 

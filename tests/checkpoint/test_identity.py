@@ -8,7 +8,7 @@ import pytest
 
 from portable_ffn import checkpoint
 from portable_ffn.checkpoint import CheckpointError
-from tests.checkpoint.damage import BASES, D
+from tests.checkpoint.bases import BASES, D
 
 
 def other(folder):
