@@ -13,7 +13,7 @@ from portable_ffn.checkpoint._facts.sizes import check_sizes
 from portable_ffn.checkpoint._facts.stages import Stages, decide_stages
 from portable_ffn.checkpoint._layers.candidates import Candidate, Info
 from portable_ffn.checkpoint._layers.context import Layer
-from portable_ffn.checkpoint._layers.numbering import packed_experts
+from portable_ffn.checkpoint._layers.numbering import count_experts, packed_experts
 from portable_ffn.checkpoint._layers.readings import Layout, matrix_shape
 from portable_ffn.checkpoint._loaded.recipe import Part, Recipe
 
@@ -56,6 +56,7 @@ def decide(
     candidate, (scope, family, surveyed, named, source), groups = layer.candidate, layer.context, layer.groups
     packed = packed_experts(layer, tensors)
     check_there(candidate, tensors, packed)
+    count_experts(layer, tensors)
     shapes = _shapes(candidate, tensors, packed)
     b1, b2, c = (_bias(candidate, key, tensors) for key in (candidate.W1, candidate.W2, candidate.V))
     lengths = (_length(b1, tensors), _length(b2, tensors))
