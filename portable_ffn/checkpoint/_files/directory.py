@@ -39,7 +39,7 @@ def read_config(directory: Path) -> dict[str, Any]:
     except FileNotFoundError:
         if path.is_symlink():
             raise CheckpointError(f"{path}: is a link to a file that isn't there") from None
-        config = {}
+        config = _meta_params(directory)
     if not any(key in config for key in ("quantization_config", "quantization")):
         for name, method in _SETTINGS:
             settings = directory / name
@@ -47,6 +47,16 @@ def read_config(directory: Path) -> dict[str, Any]:
                 found = parse_object(read_json(settings), str(settings), infinity=True)
                 return {**config, "quantization_config": {"quant_method": method, **found}}
     return config
+
+
+def _meta_params(directory: Path) -> dict[str, Any]:
+    """params.json of Meta's and Mistral's own releases, in the words of the others: their code has SiLU fixed."""
+    path = directory / "params.json"
+    found = parse_object(read_json(path), str(path)) if path.is_file() else {}
+    if not {"dim", "n_layers"} <= found.keys():
+        return {}
+    said = {"hidden_size": found["dim"], "intermediate_size": found.get("hidden_dim")}
+    return {"model_type": "llama", "hidden_act": "silu", **{key: n for key, n in said.items() if type(n) is int}}
 
 
 def find_files(directory: Path) -> list[Path] | Index:

@@ -125,8 +125,10 @@ def _load(path: Path) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except Exception as error:  # a damaged file raises what it likes
         line = next(iter(str(error).strip().splitlines()), "")[:300]
-        found = re.search(r"GLOBAL ([\w.]+)|Unsupported (?:class|global)\W+([\w.]+)", str(error))
-        what = f"an object of {found[1] or found[2]}" if found else f"something else ({line})"
+        found = re.search(r"GLOBAL ([\w.]+)", str(error)) or re.search(
+            r"Unsupported (?:class|global)\W+([\w.]+)", str(error)
+        )
+        what = f"an object of {found[1]}" if found else f"something else ({line})"
         raise CheckpointError(
             f"{path}: must hold tensors alone, and torch.load(weights_only=True) found {what}; no pickle is executed; "
             "save the model's state_dict"

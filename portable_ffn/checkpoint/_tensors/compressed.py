@@ -2,7 +2,7 @@
 
 pack-quantized: weight_packed (out, in * bits / 32) int32, each code plus 2 ** (bits - 1), one after another across
 words; weight_scale (out, groups); weight_zero_point packed likewise but along the outputs; weight_shape cuts what is
-padded. Writers before 0.13 began every word anew where bits don't divide 32. weight_g_idx gives each input's group,
+padded. Older writers began every word anew where bits don't divide 32. weight_g_idx gives each input's group,
 unless it holds -1. int-quantized: weight int8, weight_scale, weight_zero_point int8. (code - zero) * scale. A config
 with transforms of the activations at run time computes something else, and is refused. Source: compressed-tensors 0.20
 (compressors/pack_quantized, naive_quantized; quantization/lifecycle/forward.py; transform/transform_args.py).

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files.tensor import Encoding, TensorInfo
 from portable_ffn.checkpoint._tensors.scheme import Scheme
 
@@ -86,5 +85,5 @@ def decoded_shape(shape: tuple[int, ...], most: int = 2**60) -> tuple[int, ...]:
     for n in shape:
         size *= max(int(n), 1)
     if size > most or any(n < 0 for n in shape):
-        raise CheckpointError(f"a shape of {str(shape)[:80]} is none that can be")
+        raise Misfit(f"a shape of {str(shape)[:80]} is none that can be")
     return shape

@@ -124,8 +124,7 @@ class Store:
 
     def check_readable(self, name: str) -> None:
         """CheckpointError where the header says that `read_logical` would find no real floating numbers."""
-        name = self._aliases.get(name, name)
-        encoding, dtype = self._encodings.get(name), self._logical[name].dtype
+        encoding, dtype = self._encodings.get(self._aliases.get(name, name)), self._logical[name].dtype
         if encoding is not None:
             if told := refusal(name, encoding):
                 raise CheckpointError(told)
@@ -143,12 +142,13 @@ class Store:
 
     def dtype_in_words(self, names: Sequence[str]) -> str:
         """The dtype that the first of these is read in, and the formats that they all come from."""
-        there = [self._aliases.get(name, name) for name in names if name in self._logical]
-        dtype = self._logical[there[0]].dtype if there[0] in self._logical else self._logical[names[0]].dtype
-        formats = dict.fromkeys(self._encodings[name].format for name in there if name in self._encodings)
+        there = [name for name in names if name in self._logical]
+        dtype = self._logical[there[0]].dtype
+        found = [self._encodings.get(self._aliases.get(name, name)) for name in there]
+        formats = dict.fromkeys(encoding.format for encoding in found if encoding is not None)
         if not formats or dtype not in REAL_FLOATING:
             return dtype
-        return f"{dtype} {'from' if there[0] in self._encodings else 'and'} {' and '.join(formats)}"
+        return f"{dtype} {'from' if found[0] is not None else 'and'} {' and '.join(formats)}"
 
     def dtype_of(self, name: str) -> np.dtype[Any]:
         """The dtype that `read_logical` gives."""
