@@ -53,8 +53,8 @@ class Elementwise:
     def _on(self, formula: Formula, x: Array) -> Array:
         """A formula on an array of any library and dtype."""
         one = library(x)
-        _, dtype = result_dtype(one, ("x",), (x,))
-        with one.quiet():
+        _, dtype = result_dtype(one, ("x",), (x,), autocast=False)
+        with one.inside():
             return through_float32(lambda xp, h: (formula(h, xp),), (astype(x, dtype, one.xp),), one.xp)[0]
 
 
@@ -67,13 +67,13 @@ class Combiner:
     def gate(self, g: Array, u: Array) -> Array:
         """The hidden layer from both branches, (..., d_ff) each, of one dtype."""
         xp = namespace(g, u)
-        with library(g).quiet():
+        with library(g).inside():
             return self.combine(g, u, xp)
 
     def gate_vjp(self, g: Array, u: Array, d: Array) -> tuple[Array, Array]:
         """The gradients of g and u, given that of the hidden layer; at a corner that of the clamped side."""
         xp = namespace(g, u, d)
-        with library(g).quiet():
+        with library(g).inside():
             dg, du = through_float32(self.slopes, (g, u, d), xp)
         return dg, du
 

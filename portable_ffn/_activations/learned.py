@@ -14,6 +14,7 @@ from portable_ffn._activations.piecewise import minus_abs
 from portable_ffn._activations.tail import CUBIC
 from portable_ffn._arrays.errors import refusal
 from portable_ffn._arrays.number import as_float
+from portable_ffn._arrays.promotion import constants
 from portable_ffn._arrays.typing import Array, Namespace
 
 
@@ -43,7 +44,7 @@ class PReLU(Elementwise):
         if len(self.weight) != h.shape[-1]:
             statement = f"must have one number a channel, {h.shape[-1]}, got {len(self.weight)}"
             raise refusal(ValueError, "weight", statement)
-        return xp.asarray(list(self.weight), dtype=h.dtype) + xp.zeros_like(h)
+        return xp.add(xp.zeros_like(h), constants(self.weight, h, xp))
 
     def value(self, h: Array, xp: Namespace) -> Array:
         return xp.where(h <= 0, self._left(h, xp) * h, h)

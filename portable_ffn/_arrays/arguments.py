@@ -1,17 +1,15 @@
 """What must hold of the arguments of one call, each thing asked once: arrays, one library, devices, shapes, dtype."""
 
-import sys
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from portable_ffn._arrays.errors import refusal
+from portable_ffn._arrays.explain import explaining, two_devices, way_out
 from portable_ffn._arrays.kind import not_an_array
 from portable_ffn._arrays.library import Library, library, library_of
 from portable_ffn._arrays.promotion import result_dtype
 from portable_ffn._arrays.shapes import CHECKS
 from portable_ffn._arrays.typing import Array, DType
 
-Result = TypeVar("Result")
 _NEEDED = ("W1", "W2")
 
 
@@ -43,8 +41,9 @@ def checked(names: tuple[str, ...], arrays: tuple[Array | None, ...], act: Any =
         if array is None and name in _NEEDED:
             raise refusal(TypeError, name, "must be an array, got None", "only biases and V may be None")
     one = one_library(names, arrays)
-    CHECKS[names](*arrays)
-    name, dtype = result_dtype(one, names, arrays)
+    explaining(names, arrays, CHECKS[names], *arrays)
+    # Autocast is for the products: a norm keeps its dtype, as PyTorch's own does.
+    name, dtype = result_dtype(one, names, arrays, autocast=act is not None)
     return Call(one, arrays, act, name, dtype)
 
 
@@ -63,7 +62,7 @@ def one_library(names: tuple[str, ...], arrays: tuple[Array | None, ...]) -> Lib
             if array is None or array is first or (on_cpu and array.is_cpu):
                 continue
             if array.device != device:
-                raise _two_devices(names[0], device, _argument(array, names, arrays), array.device)
+                raise two_devices(names[0], device, _argument(array, names, arrays), array.device)
     return one
 
 
@@ -78,49 +77,4 @@ def _two_libraries(first: str, name: str, argument: str, array: Array) -> TypeEr
     if other is None:
         return not_an_array(argument, array)
     statement = f"must belong to one library, got {first} of {name} and {argument} of {other}"
-    return refusal(TypeError, f"{first} and {argument}", statement, _way_out(first, argument))
-
-
-def _two_devices(first: str, device: Any, argument: str, other: Any) -> ValueError:
-    """The error for arrays on two devices."""
-    statement = f"must be on one device, got {first} on {device} and {argument} on {other}"
-    return refusal(ValueError, f"{first} and {argument}", statement, _way_out(first, argument))
-
-
-def _way_out(first: str, argument: str) -> str:
-    """What to do with an array that lies elsewhere."""
-    return "convert dy" if argument == "dy" else f"move the weights to it by weights.to(like={first})"
-
-
-def explaining_devices(
-    names: tuple[str, ...], arrays: tuple[Array | None, ...], compute: Callable[..., Result], *given: Any
-) -> Result:
-    """compute(*given); where JAX refuses because of devices, the error says which argument lies where."""
-    try:
-        return compute(*given)
-    except ValueError as error:
-        explained = _devices_of_jax(names, arrays)
-        if explained is None:
-            raise
-        raise explained from error
-
-
-def _devices_of_jax(names: tuple[str, ...], arrays: tuple[Array | None, ...]) -> ValueError | None:
-    """The error for arrays of JAX that are committed to different devices; None where there are none."""
-    jax = sys.modules.get("jax")
-    if jax is None:
-        return None
-    placed = [
-        (argument, array.devices())
-        for argument, array in zip(names, arrays, strict=True)
-        if isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer) and array.committed
-    ]
-    for argument, devices in placed[1:]:
-        if devices != placed[0][1]:
-            return _two_devices(placed[0][0], _listed(placed[0][1]), argument, _listed(devices))
-    return None
-
-
-def _listed(devices: Any) -> str:
-    """Devices of JAX in words."""
-    return ", ".join(sorted(str(device) for device in devices))
+    return refusal(TypeError, f"{first} and {argument}", statement, way_out(first, argument))

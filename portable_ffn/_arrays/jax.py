@@ -1,8 +1,9 @@
-"""JAX as a namespace of the standard, with products that say how their result is sharded.
+"""JAX as a namespace of the standard, with products that say how their result is sharded, and sums along the last axis.
 
 On a mesh with Explicit axes JAX refuses a product whose summed axis is sharded on both sides unless it is told the
 result's sharding. Here that is: rows as those of x, columns as those of W, which asks for a sum over the shards (one
-all-reduce) and moves no weight. Everything else is JAX's own.
+all-reduce) and moves no weight. Where jax_numpy_rank_promotion is "raise" it wants arrays of as many axes to be added
+or multiplied: a bias gets the leading ones. Everything else is JAX's own.
 """
 
 from typing import Any
@@ -12,6 +13,21 @@ import jax.numpy as jnp
 
 def __getattr__(name: str) -> Any:
     return getattr(jnp, name)
+
+
+def add(x: Any, y: Any) -> Any:
+    """x + y, with y along the last axes."""
+    return x + _along(y, x)
+
+
+def multiply(x: Any, y: Any) -> Any:
+    """x y, with y along the last axes."""
+    return x * _along(y, x)
+
+
+def _along(y: Any, x: Any) -> Any:
+    """y with as many axes as x."""
+    return jnp.reshape(y, (1,) * (x.ndim - y.ndim) + y.shape) if 0 < y.ndim < x.ndim else y
 
 
 def matmul(x: Any, W: Any) -> Any:

@@ -4,10 +4,11 @@ from typing import Any
 
 from portable_ffn._arrays.errors import refusal
 
-# Subclasses of NumPy's array in which * or a mask means something else: taking them would give a wrong answer.
+# Arrays in which * or a mask means something else: taking them would give a wrong answer.
 REFUSED = {
-    "matrix": ("in np.matrix * multiplies matrices", "pass np.asarray({0})"),
-    "MaskedArray": ("the mask would be lost", "pass {0}.filled(value)"),
+    ("numpy", "matrix"): ("in np.matrix * multiplies matrices", "pass np.asarray({0})"),
+    ("numpy", "MaskedArray"): ("the mask would be lost", "pass {0}.filled(value)"),
+    ("torch", "MaskedTensor"): ("the mask would be lost", "pass {0}.to_tensor(value)"),
 }
 
 
@@ -19,13 +20,19 @@ def kind_of(array: Any) -> str:
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
 
 
+def refused(kind: type) -> tuple[str, str] | None:
+    """Why arrays of this type are refused, and what to do; None where they are not."""
+    pairs = ((base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__)
+    return next((REFUSED[pair] for pair in pairs if pair in REFUSED), None)
+
+
 def not_an_array(argument: str, value: Any) -> TypeError:
     """The error for an argument that is no array, or one whose meaning would be lost."""
-    for base in type(value).__mro__:
-        if base.__module__.partition(".")[0] == "numpy" and base.__name__ in REFUSED:
-            reason, advice = REFUSED[base.__name__]
-            statement = f"must be a plain array, got {kind_of(value)}: {reason}"
-            return refusal(TypeError, argument, statement, advice.format(argument))
+    found = refused(type(value))
+    if found is not None:
+        reason, advice = found
+        statement = f"must be a plain array, got {kind_of(value)}: {reason}"
+        return refusal(TypeError, argument, statement, advice.format(argument))
     statement = (
         f"must be an array (of NumPy, PyTorch, JAX or another library of the array API standard), got {kind_of(value)}"
     )

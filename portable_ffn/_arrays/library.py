@@ -5,12 +5,14 @@ A library that follows the standard needs no row beyond its array types, and not
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from portable_ffn._arrays.dtype import LOW_PRECISION, dtype_name, numpy_dtype, own_dtype
-from portable_ffn._arrays.kind import REFUSED, kind_of, not_an_array
+from portable_ffn._arrays.inside import NOTHING, numbers_to_jax, numpy_in_silence
+from portable_ffn._arrays.kind import kind_of, not_an_array, refused
+from portable_ffn._arrays.standard import latest
 from portable_ffn._arrays.typing import Array, DType, Namespace
 
 
@@ -22,7 +24,7 @@ def _numpy() -> Namespace:
 
 
 def _torch() -> Namespace:
-    import array_api_compat.torch as xp
+    import portable_ffn._arrays.torch as xp
 
     return xp
 
@@ -61,16 +63,16 @@ class Row:
     namespace : loads its functions; None where each array brings them by `__array_namespace__`
     numpy_dtypes : its dtypes are NumPy's, with ml_dtypes' bfloat16
     half_via_float32 : its products in half precision are slow, or sum in half precision: they go through float32
-    warns : it computes by NumPy at the call, and so warns by it
+    inside : the context that it computes in; None where it needs none
     many_devices : its arrays may lie on several devices that it does not combine. JAX is not one of these: it knows
-        best which shardings go together, and its refusal is explained (`arguments.explaining_devices`)
+        best which shardings go together, and its refusal is explained (`explain.py`)
     """
 
     types: tuple[tuple[str, str], ...] = ()
     namespace: Callable[[], Namespace] | None = None
     numpy_dtypes: bool = False
     half_via_float32: bool = False
-    warns: bool = False
+    inside: Callable[[], AbstractContextManager[Any]] | None = None
     many_devices: bool = False
 
 
@@ -80,15 +82,17 @@ ROWS: Mapping[str, Row] = {
         namespace=_numpy,
         numpy_dtypes=True,
         half_via_float32=True,
-        warns=True,
+        inside=numpy_in_silence,
     ),
     "torch": Row(types=(("torch", "Tensor"),), namespace=_torch, many_devices=True),
-    "jax": Row(types=(("jax", "Array"), ("jaxlib", "ArrayImpl"), ("jax", "Tracer")), namespace=_jax),
+    "jax": Row(
+        types=(("jax", "Array"), ("jaxlib", "ArrayImpl"), ("jax", "Tracer")), namespace=_jax, inside=numbers_to_jax
+    ),
     "cupy": Row(types=(("cupy", "ndarray"),), namespace=_cupy, numpy_dtypes=True, many_devices=True),
     "dask": Row(types=(("dask", "Array"),), namespace=_dask, numpy_dtypes=True, half_via_float32=True),
     "mlx": Row(types=(("mlx", "array"),), namespace=_mlx),
     "ndonnx": Row(types=(("ndonnx", "Array"),)),
-    "array_api_strict": Row(types=(("array_api_strict", "Array"),), warns=True, many_devices=True),
+    "array_api_strict": Row(types=(("array_api_strict", "Array"),), inside=numpy_in_silence, many_devices=True),
 }
 # A library that is known only by following the standard.
 STANDARD = Row()
@@ -111,20 +115,21 @@ class Library:
         """The dtype that products are computed in for a result of dtype `name`."""
         return "float32" if self.row.half_via_float32 and name in LOW_PRECISION else name
 
-    def quiet(self) -> AbstractContextManager[Any]:
-        """A context in which NumPy keeps its floating-point warnings to itself: the values carry the news."""
-        if self.row.warns:
-            import numpy as np
+    def inside(self) -> AbstractContextManager[Any]:
+        """The context that it computes in."""
+        return NOTHING if self.row.inside is None else self.row.inside()
 
-            return np.errstate(all="ignore")
-        return _NOTHING_TO_QUIET
+    def default_float(self, like: Array) -> str:
+        """The dtype that this library, as configured, makes of Python floats, on the device of an array."""
+        device = getattr(like, "device", None) if self.row.many_devices or self.row.namespace is None else None
+        placed = {} if device is None else {"device": device}
+        try:
+            info = self.xp.__array_namespace_info__()
+        except (AttributeError, RuntimeError):  # the standard has it since 2023.12
+            return dtype_name(self.xp.asarray(0.0, **placed).dtype)
+        return dtype_name(info.default_dtypes(**placed)["real floating"])
 
-    def default_float(self) -> str:
-        """The dtype that this library, as configured, makes of Python floats."""
-        return dtype_name(self.xp.__array_namespace_info__().default_dtypes()["real floating"])
 
-
-_NOTHING_TO_QUIET = nullcontext()
 _seen: dict[type, str] = {}
 _loaded: dict[str, Library] = {}
 _by_type: dict[type, Library] = {}
@@ -143,10 +148,10 @@ def library_of(array: Any) -> str | None:
 
 def _recognise(kind: type) -> str | None:
     """The library of the first base that is a known array type, else the root module of a type of the standard."""
+    if refused(kind) is not None:
+        return None
     for base in kind.__mro__:
         root = base.__module__.partition(".")[0]
-        if root == "numpy" and base.__name__ in REFUSED:
-            return None
         if (root, base.__name__) in _BY_CLASS:
             return _BY_CLASS[root, base.__name__]
     return kind.__module__.partition(".")[0] if hasattr(kind, "__array_namespace__") else None
@@ -165,7 +170,7 @@ def library(array: Array, argument: str = "x") -> Library:
         row = ROWS.get(name, STANDARD)
         if row.namespace is None:
             # Such a library may hand out another namespace for each version or flag: it is asked each time.
-            return Library(name, array.__array_namespace__(), row)
+            return Library(name, latest(array.__array_namespace__()), row)
         found = _loaded[name] = Library(name, row.namespace(), row)
     _by_type[type(array)] = found
     return found

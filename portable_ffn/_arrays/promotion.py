@@ -9,9 +9,7 @@ from portable_ffn._arrays.typing import Array, DType, Namespace
 
 def astype(array: Array, dtype: DType, xp: Namespace) -> Array:
     """`array` in another dtype, itself where it has that already; differentiable where the library is."""
-    if array.dtype == dtype:
-        return array
-    return array.to(dtype) if hasattr(array, "requires_grad_") else xp.astype(array, dtype)
+    return array if array.dtype == dtype else xp.astype(array, dtype)
 
 
 def cast(arrays: tuple[Array | None, ...], dtype: DType, xp: Namespace) -> tuple[Array, ...]:
@@ -24,7 +22,7 @@ def add(x: Array, y: Array) -> Array:
     one = library(x)
     name = widest((dtype_name(x.dtype), dtype_name(y.dtype)))
     dtype = y.dtype if dtype_name(y.dtype) == name else one.dtype(str(name))
-    with one.quiet():
+    with one.inside():
         return astype(x, dtype, one.xp) + astype(y, dtype, one.xp)
 
 
@@ -35,7 +33,7 @@ def through_float32(
 ) -> tuple[Array, ...]:
     """Some arrays from others of one dtype, computed in float32 where that is of half precision, and rounded once.
 
-    Whoever the user calls has silenced NumPy's warnings (`Library.quiet`) already.
+    Whoever the user calls has silenced NumPy's warnings (`Library.inside`) already.
     """
     dtype = arrays[0].dtype
     if dtype_name(dtype) not in LOW_PRECISION:
@@ -43,12 +41,27 @@ def through_float32(
     return cast(formula(xp, *cast(arrays, xp.float32, xp)), dtype, xp)
 
 
-def result_dtype(one: Library, names: tuple[str, ...], arrays: tuple[Array, ...]) -> tuple[str, DType]:
+def constants(numbers: tuple[float, ...], like: Array, xp: Namespace) -> Array:
+    """Numbers as an array of the dtype of another, on its device."""
+    if hasattr(xp, "constants"):
+        return xp.constants(numbers, like)
+    one = library(like)
+    device = getattr(like, "device", None) if one.row.many_devices or one.row.namespace is None else None
+    placed = {} if device is None else {"device": device}
+    return xp.asarray(list(numbers), dtype=like.dtype, **placed)
+
+
+def result_dtype(
+    one: Library, names: tuple[str, ...], arrays: tuple[Array | None, ...], *, autocast: bool = True
+) -> tuple[str, DType]:
     """The dtype of the result over the given arrays (None aside): its name and the library's object.
+
+    Under PyTorch's autocast it is that of its products, unless `autocast` is False.
 
     Raises TypeError for an argument whose dtype is neither real floating nor integer nor boolean.
     """
-    x = arrays[0]
+    x: Array = arrays[0]
+    autocast = autocast and one.name == "torch"
     first = x.dtype
     name = dtype_name(first)
     if name in REAL_FLOATING and getattr(first, "isnative", True):
@@ -57,15 +70,15 @@ def result_dtype(one: Library, names: tuple[str, ...], arrays: tuple[Array, ...]
             if array is not None and array is not x and array.dtype is not first and array.dtype != first:
                 break
         else:
-            if one.name != "torch" or name == "float64" or _under_autocast(name, x, one.xp) == name:
+            if not autocast or _under_autocast(name, x) == name:
                 return name, first
     given = [(argument, array.dtype) for argument, array in zip(names, arrays, strict=True) if array is not None]
     for argument, dtype in given:
         if dtype_name(dtype) not in COMPUTABLE:
             raise refuse_dtype(argument, dtype)
-    name = widest(dtype_name(dtype) for _, dtype in given) or one.default_float()
-    if one.name == "torch":
-        name = _under_autocast(name, x, one.xp)
+    name = widest(dtype_name(dtype) for _, dtype in given) or one.default_float(x)
+    if autocast:
+        name = _under_autocast(name, x)
     for _, dtype in given:
         # Bytes in another order are how an argument is stored, not what its numbers are.
         if dtype_name(dtype) == name and getattr(dtype, "isnative", True):
@@ -73,10 +86,12 @@ def result_dtype(one: Library, names: tuple[str, ...], arrays: tuple[Array, ...]
     return name, one.dtype(name)
 
 
-def _under_autocast(name: str, x: Array, torch: Namespace) -> str:
+def _under_autocast(name: str, x: Array) -> str:
     """The dtype that PyTorch's Linear would give: autocast replaces every real floating dtype but float64."""
     if name == "float64":
         return name
+    import torch
+
     device = "cpu" if x.is_cpu else x.device.type
     if device != "cpu" and not torch.amp.is_autocast_available(device):
         return name

@@ -1,7 +1,9 @@
 """The network: y = act(x W1 + b1) W2 + b2, or, gated, y = (act(x W1 + b1) * (x V + c)) W2 + b2."""
 
 from portable_ffn._activations.resolve import resolve
-from portable_ffn._arrays.arguments import Call, checked, explaining_devices
+from portable_ffn._arrays.arguments import Call, checked
+from portable_ffn._arrays.deferred import deferred, stands_for_an_array
+from portable_ffn._arrays.explain import explaining
 from portable_ffn._arrays.shapes import HIDDEN, NAMES
 from portable_ffn._arrays.typing import Activation, Array
 from portable_ffn._native import table
@@ -73,13 +75,15 @@ def feed_forward(
         y = small(x, W1, b1, W2, b2, V, c, activation)
         if y is not None:
             return y
+    if stands_for_an_array(x):
+        return deferred(feed_forward, x, W1, b1, W2, b2, V, c, activation=activation)
     act = resolve(activation, V is not None)
     return network(checked(NAMES, (x, W1, b1, W2, b2, V, c), act))
 
 
 def network(call: Call) -> Array:
     """The network of arguments that were checked: by the library's own row, else in functions of the standard."""
-    return explaining_devices(NAMES, call.arrays, _network, call)
+    return explaining(NAMES, call.arrays, _network, call)
 
 
 def _network(call: Call) -> Array:
@@ -123,5 +127,7 @@ def hidden(
     ----------
     Geva et al. 2021, Transformer Feed-Forward Layers Are Key-Value Memories, equation 2: the memory coefficients.
     """
+    if stands_for_an_array(x):
+        return deferred(hidden, x, W1, b1, V, c, activation=activation)
     call = checked(HIDDEN, (x, W1, b1, V, c), resolve(activation, V is not None))
-    return explaining_devices(HIDDEN, call.arrays, generic.hidden, call)
+    return explaining(HIDDEN, call.arrays, generic.hidden, call)

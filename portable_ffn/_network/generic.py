@@ -20,7 +20,7 @@ def network(call: Call) -> Array:
     """y."""
     one, arrays, act, _, dtype = call
     xp = one.xp
-    with one.quiet():
+    with one.inside():
         x, W1, b1, W2, b2, V, c = cast(arrays, _computing(call), xp)
         y = affine(_hidden(x, W1, b1, V, c, act, xp), W2, b2, xp)
         return astype(y, dtype, xp)
@@ -29,7 +29,7 @@ def network(call: Call) -> Array:
 def hidden(call: Call) -> Array:
     """m, from x, W1, b1, V and c."""
     one, arrays, act, _, dtype = call
-    with one.quiet():
+    with one.inside():
         x, W1, b1, V, c = cast(arrays, _computing(call), one.xp)
         return astype(_hidden(x, W1, b1, V, c, act, one.xp), dtype, one.xp)
 
@@ -46,7 +46,7 @@ def _hidden(
 def affine(x: Array, W: Array, b: Array | None, xp: Namespace) -> Array:
     """x W + b."""
     y = xp.matmul(x, W)
-    return y if b is None else y + b
+    return y if b is None else xp.add(y, b)
 
 
 def gradients(call: Call, dy: Array) -> tuple[Array | None, ...]:

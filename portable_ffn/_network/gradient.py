@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable_ffn._activations.resolve import Hidden, resolve
-from portable_ffn._arrays.arguments import Call, checked, explaining_devices, one_library
+from portable_ffn._arrays.arguments import Call, checked, one_library
 from portable_ffn._arrays.dtype import COMPUTABLE, dtype_name, is_real_floating, refuse_dtype
 from portable_ffn._arrays.errors import refusal
+from portable_ffn._arrays.explain import explaining
 from portable_ffn._arrays.kind import not_an_array
 from portable_ffn._arrays.promotion import astype
 from portable_ffn._arrays.shapes import NAMES, shape_of
@@ -82,7 +83,7 @@ def feed_forward_vjp(
     call = checked(NAMES, (x, W1, b1, W2, b2, V, c), act)
     row = table.row(call.library.name)
     if row is not None and row.gradient is not None:
-        with call.library.quiet():
+        with call.library.inside():
             found = row.gradient.forward(call)
         if found is not None:
             return found[0], Pullback(call, found[0].shape, found[1])
@@ -106,7 +107,7 @@ class Pullback:
     def __call__(self, dy: Array) -> tuple[Array, Weights]:
         """The gradients of x and of the weights, given that of y."""
         self._check(dy)
-        dx, *rest = explaining_devices((*NAMES, "dy"), (*self.call.arrays, dy), self._gradients, dy)
+        dx, *rest = explaining((*NAMES, "dy"), (*self.call.arrays, dy), self._gradients, dy)
         return dx, Weights(*rest)
 
     def _check(self, dy: Array) -> None:
@@ -124,7 +125,7 @@ class Pullback:
         """All seven, each in its argument's dtype, in the result's where the argument is an integer."""
         one, arrays, _, _, dtype = self.call
         row, found = table.row(one.name), None
-        with one.quiet():
+        with one.inside():
             if row is not None and row.gradient is not None:
                 found = row.gradient.gradients(self.call, dy, self.kept)
             if found is None:

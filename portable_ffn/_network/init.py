@@ -58,7 +58,7 @@ def init_weights(
         raise refusal(TypeError, "dtype", f"must be one of {', '.join(REAL_FLOATING)}, got {dtype_name(dtype)}")
     if like is not None and dtype is None:
         one = library(like, "like")
-        dtype = None if is_real_floating(like.dtype) else one.default_float()
+        dtype = None if is_real_floating(like.dtype) else one.default_float(like)
     import numpy as np  # the package itself loads no array library
 
     random = np.random.Generator(np.random.PCG64(seed))

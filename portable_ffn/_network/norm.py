@@ -3,8 +3,10 @@
 import math
 from collections.abc import Callable
 
-from portable_ffn._arrays.arguments import Call, checked, explaining_devices
+from portable_ffn._arrays.arguments import Call, checked
+from portable_ffn._arrays.deferred import deferred, stands_for_an_array
 from portable_ffn._arrays.dtype import LOW_PRECISION
+from portable_ffn._arrays.explain import explaining
 from portable_ffn._arrays.number import as_float
 from portable_ffn._arrays.promotion import astype, cast
 from portable_ffn._arrays.shapes import LAYER_NORM, RMS_NORM
@@ -40,10 +42,12 @@ def layer_norm(x: Array, gamma: Array | None, beta: Array | None = None, *, eps:
     def normalised(x: Array, gamma: Array | None, beta: Array | None, xp: Namespace) -> Array:
         centred = x - xp.mean(x, axis=-1, keepdims=True)
         scaled = centred / xp.sqrt(xp.mean(centred * centred, axis=-1, keepdims=True) + eps)
-        scaled = scaled if gamma is None else scaled * gamma
-        return scaled if beta is None else scaled + beta
+        scaled = scaled if gamma is None else xp.multiply(scaled, gamma)
+        return scaled if beta is None else xp.add(scaled, beta)
 
     eps = as_float("eps", eps, at_least=0.0)
+    if stands_for_an_array(x):
+        return deferred(layer_norm, x, gamma, beta, eps=eps)
     return _norm(normalised, LAYER_NORM, (x, gamma, beta))
 
 
@@ -76,15 +80,17 @@ def rms_norm(x: Array, gamma: Array | None, *, eps: float = 1e-6, offset: float 
 
     def normalised(x: Array, gamma: Array | None, xp: Namespace) -> Array:
         scaled = x / xp.sqrt(xp.mean(x * x, axis=-1, keepdims=True) + eps)
-        return scaled if gamma is None else scaled * (gamma + offset)
+        return scaled if gamma is None else xp.multiply(scaled, gamma + offset)
 
     eps, offset = as_float("eps", eps, at_least=0.0), as_float("offset", offset, at_least=-math.inf)
+    if stands_for_an_array(x):
+        return deferred(rms_norm, x, gamma, eps=eps, offset=offset)
     return _norm(normalised, RMS_NORM, (x, gamma))
 
 
 def _norm(normalised: Callable[..., Array], names: tuple[str, ...], arrays: tuple[Array | None, ...]) -> Array:
     """The checks and the dtype rule of the network round one formula."""
-    return explaining_devices(names, arrays, _computed, normalised, checked(names, arrays))
+    return explaining(names, arrays, _computed, normalised, checked(names, arrays))
 
 
 def _computed(normalised: Callable[..., Array], call: Call) -> Array:
@@ -94,5 +100,5 @@ def _computed(normalised: Callable[..., Array], call: Call) -> Array:
     if x.shape[-1] == 0:
         return astype(x, dtype, one.xp)  # no number to change, and NumPy warns of the mean of none
     computing = one.dtype("float32") if name in LOW_PRECISION else dtype
-    with one.quiet():
+    with one.inside():
         return astype(normalised(*cast(arrays, computing, one.xp), one.xp), dtype, one.xp)

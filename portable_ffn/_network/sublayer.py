@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from portable_ffn._arrays.deferred import stands_for_an_array
 from portable_ffn._arrays.errors import refusal
 from portable_ffn._arrays.kind import not_an_array
 from portable_ffn._arrays.library import library_of
@@ -62,17 +63,24 @@ def sublayer(
         raise refusal(TypeError, "weights", statement)
     W1: Array = weights[0]
     W2: Array = weights[2]
-    if getattr(W1, "ndim", 0) == 2 and getattr(W2, "ndim", 0) == 2 and W2.shape[1] != W1.shape[0]:
+    if (
+        not stands_for_an_array(W1)
+        and getattr(W1, "ndim", 0) == 2
+        and getattr(W2, "ndim", 0) == 2
+        and W2.shape[1] != W1.shape[0]
+    ):
         statement = f"must have d_model = {W1.shape[0]} columns for a residual connection, got {W2.shape[1]}"
         raise refusal(ValueError, "W2", statement, "call feed_forward for a projection")
     if order == "pre":
-        return add(x, feed_forward(_normed(norm, x), *weights, activation=activation))
-    return _normed(norm, add(x, feed_forward(x, *weights, activation=activation)))
+        return _sum(x, feed_forward(_normed(norm, x), *weights, activation=activation))
+    return _normed(norm, _sum(x, feed_forward(x, *weights, activation=activation)))
 
 
 def _normed(norm: Callable[[Array], Array], x: Array) -> Array:
     """norm(x), which has the shape of x."""
     y = norm(x)
+    if stands_for_an_array(y):
+        return y
     if library_of(y) is None:
         raise not_an_array("what norm returns", y)
     before, after = shape_of(x), shape_of(y)
@@ -81,3 +89,8 @@ def _normed(norm: Callable[[Array], Array], x: Array) -> Array:
     if len(before) != len(after) or known != list(before):
         raise refusal(ValueError, "norm", f"must return the shape of its argument, {before}, got {after}")
     return y
+
+
+def _sum(x: Array, y: Array) -> Array:
+    """x + y by the dtype rule of the network."""
+    return x + y if stands_for_an_array(x) else add(x, y)

@@ -59,9 +59,10 @@ def cast_jax(array: Any, name: str, device: Any) -> Any:
     if device is None or (not isinstance(array, jax.core.Tracer) and array.devices() == {device}):
         return array
     if isinstance(device, str):
+        platform, _, number = device.partition(":")
         try:
-            device = jax.devices(device)[0]
-        except RuntimeError:
+            device = jax.devices(platform)[int(number or 0)]
+        except (RuntimeError, ValueError, IndexError):
             raise _no_device("jax", device) from None
     return jax.device_put(array, device)
 

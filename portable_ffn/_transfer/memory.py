@@ -3,6 +3,7 @@
 from typing import Any
 
 from portable_ffn._arrays.dtype import dtype_name, numpy_dtype, own_dtype
+from portable_ffn._arrays.kind import kind_of
 from portable_ffn._transfer.cast import check_jax_holds
 
 
@@ -22,7 +23,10 @@ def torch_to_numpy(array: Any) -> Any:
     """A view outside of autograd."""
     import torch
 
-    array = array.detach().cpu().resolve_conj().resolve_neg()
+    if hasattr(array, "full_tensor"):  # one that is spread over processes
+        array = array.full_tensor()
+    array = array.detach().cpu()
+    array = (array if array.layout is torch.strided else array.to_dense()).resolve_conj().resolve_neg()
     return _from_bits(array.view(torch.int16).numpy()) if array.dtype == torch.bfloat16 else array.numpy()
 
 
@@ -113,6 +117,23 @@ def cupy_take(array: Any, like: Any) -> Any:
     import cupy
 
     return cupy.from_dlpack(array)
+
+
+def standard_to_numpy(array: Any) -> Any:
+    """What NumPy reads by itself; else by DLPack, from another device too; else the dense form of a sparse array."""
+    import numpy as np
+
+    try:
+        seen = np.asarray(array)
+    except Exception:  # each library refuses in its own way
+        seen = None
+    if seen is not None and seen.dtype != object:
+        return seen
+    if hasattr(array, "__dlpack__"):
+        return np.from_dlpack(array, device="cpu")
+    if hasattr(array, "todense"):
+        return np.asarray(array.todense())
+    raise TypeError(f"array must be one that NumPy can read, got {kind_of(array)}; it has no __dlpack__")
 
 
 def strict_to_numpy(array: Any) -> Any:

@@ -95,7 +95,7 @@ TABLE: Mapping[str, Row] = {
 # A library that is known only by following the standard.
 STANDARD = Row(
     cast=cast.cast_standard,
-    to_numpy=memory.seen_by_numpy,
+    to_numpy=memory.standard_to_numpy,
     from_numpy=memory.standard_from_numpy,
     device=lambda array: array.device,
 )

@@ -136,7 +136,7 @@ def _network(arrays: tuple[Array, ...], combine: Combine, xp: Namespace, dtype: 
 
     def affine(x: Array, W: Array, b: Array | None) -> Array:
         y = xp.matmul(x, W)
-        return y if b is None else y + b
+        return y if b is None else xp.add(y, b)
 
     return affine(combine(affine(x, W1, b1), None if V is None else affine(x, V, c), xp), W2, b2)
 

@@ -13,6 +13,7 @@ from portable_ffn._activations.named import Named
 from portable_ffn._activations.resolve import Hidden
 from portable_ffn._arrays.arguments import Call
 from portable_ffn._arrays.dtype import LOW_PRECISION
+from portable_ffn._arrays.promotion import astype, cast
 from portable_ffn._arrays.typing import Array, Namespace
 from portable_ffn._native.blocks import FEWEST, block_rows, blocks
 from portable_ffn._native.torch.activations import CAREFUL, IN_PLACE, RECORDED, TRACED, Step, clipped_gate_
@@ -39,7 +40,7 @@ def network(call: Call) -> Array | None:
     one, arrays, act, name, dtype = call
     activation = act.name if isinstance(act, Named) else None
     if is_compiling():
-        return _recorded(_cast(arrays, name, dtype), activation, TRACED, dtype)
+        return _recorded(_cast(arrays, name, dtype, one.xp), activation, TRACED, dtype, one.xp)
     requires_grad, cast = False, name in _WIDENED
     for array in arrays:
         if array is not None:
@@ -50,15 +51,15 @@ def network(call: Call) -> Array | None:
             if array.dtype is not dtype:
                 cast = True
     if cast:
-        arrays = _cast(arrays, name, dtype)
+        arrays = _cast(arrays, name, dtype, one.xp)
     if watched():
-        return _recorded(arrays, activation, TRACED, dtype)
+        return _recorded(arrays, activation, TRACED, dtype, one.xp)
     under_autocast = autocast(arrays[0])
     if not (cast or under_autocast):
         remember(activation, arrays)
     if (requires_grad and torch.is_grad_enabled()) or (name in LOW_PRECISION and under_autocast):
-        y = _recorded(arrays, activation, RECORDED, dtype)
-        return _recorded(arrays, activation, TRACED, dtype) if _doubtful(activation, y) else y
+        y = _recorded(arrays, activation, RECORDED, dtype, one.xp)
+        return _recorded(arrays, activation, TRACED, dtype, one.xp) if _doubtful(activation, y) else y
     y = _in_place(arrays, act, activation, IN_PLACE, dtype, one.xp)
     return _in_place(arrays, act, activation, CAREFUL, dtype, one.xp) if _doubtful(activation, y) else y
 
@@ -70,7 +71,7 @@ def _doubtful(activation: str | None, y: Array | None) -> bool:
     return not math.isfinite(y.detach().sum())
 
 
-def _recorded(arrays: tuple[Array, ...], name: str | None, table: Any, dtype: Any) -> Array | None:
+def _recorded(arrays: tuple[Array, ...], name: str | None, table: Any, dtype: Any, xp: Namespace) -> Array | None:
     """The network in operations that each give a new tensor, for whoever records them."""
     activation = table.get(name)
     if activation is None:
@@ -79,8 +80,7 @@ def _recorded(arrays: tuple[Array, ...], name: str | None, table: Any, dtype: An
     a = activation(_linear(x, W1, b1))
     if V is not None:
         a = a * _linear(x, V, c)
-    y = _linear(a, W2, b2)
-    return y if y.dtype is dtype else y.to(dtype)
+    return astype(_linear(a, W2, b2), dtype, xp)
 
 
 def _linear(x: Array, W: Array, b: Array | None) -> Array:
@@ -150,10 +150,10 @@ def _affine(x: Array, W: Array, b: Array | None, out: Array | None = None) -> Ar
     return torch.mm(x, W, out=out) if b is None else torch.addmm(b, x, W, out=out)
 
 
-def _cast(arrays: tuple[Array, ...], name: str, dtype: Any) -> tuple[Array, ...]:
+def _cast(arrays: tuple[Array, ...], name: str, dtype: Any, xp: Namespace) -> tuple[Array, ...]:
     """The arrays in the dtype that the products are computed in."""
     computing = torch.float32 if name in _WIDENED and arrays[0].is_cpu else dtype
-    return tuple(None if array is None else array.to(computing) for array in arrays)
+    return cast(arrays, computing, xp)
 
 
 def _other(act: Hidden, xp: Namespace) -> Step | None:

@@ -40,8 +40,8 @@ def small(
         return None
     try:
         steps = _checked.get(_key(activation, x, W1, b1, W2, b2, V, c))
-    except AttributeError:
-        return None  # no array: the long way says so
+    except (AttributeError, RuntimeError):
+        return None  # no array, or a nested one that has no shape: the long way says so
     if steps is None:
         return None
     recorded, in_place = steps

@@ -11,7 +11,7 @@ from portable_ffn._arrays.typing import Array, DType
 from portable_ffn._transfer.move import move
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, weakref_slot=True)
 class Norm:
     """A normalisation over the last axis, of one of the kinds of `recipe.NORMS`."""
 
@@ -49,7 +49,7 @@ class Norm:
         return replace(self, gamma=there(self.gamma), beta=there(self.beta))
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, weakref_slot=True)
 class Network:
     """A feed-forward network as its model has it.
 
@@ -129,7 +129,7 @@ class Network:
         return replace(self, weights=self.weights.to(**there), **norms)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, weakref_slot=True)
 class Sublayer:
     """A network in its place: y = x + after(f(before(x))), or norm(x + f(x)) where the order is "post".
 
