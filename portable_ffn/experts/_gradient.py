@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from portable_ffn._activations.resolve import resolve
-from portable_ffn._arrays.arguments import explaining_devices, one_library
+from portable_ffn._arrays.arguments import one_library
 from portable_ffn._arrays.dtype import COMPUTABLE, LOW_PRECISION, dtype_name, is_real_floating, refuse_dtype
 from portable_ffn._arrays.errors import refusal
+from portable_ffn._arrays.explain import explaining
 from portable_ffn._arrays.kind import not_an_array
 from portable_ffn._arrays.promotion import astype
 from portable_ffn._arrays.shapes import shape_of
@@ -77,7 +78,7 @@ def feed_forward_experts_vjp(
     """
     call = checked(x, router, routing, experts, shared, shared_gate, activation)
     resolve(activation, call.experts.V is not None, differentiable=True)
-    y = explaining_devices(NAMES, call.arrays(), computed, call)
+    y = explaining(NAMES, call.arrays(), computed, call)
     return y, ExpertPullback(call, shape_of(y))
 
 
@@ -92,13 +93,13 @@ class ExpertPullback:
     def __call__(self, dy: Array) -> ExpertGradients:
         """The gradients, given that of y."""
         self._check(dy)
-        return explaining_devices((*NAMES, "dy"), (*self.call.arrays(), dy), self._gradients, dy)
+        return explaining((*NAMES, "dy"), (*self.call.arrays(), dy), self._gradients, dy)
 
     def _gradients(self, dy: Array) -> ExpertGradients:
         """All of them, each in its argument's dtype."""
         call, one = self.call, self.call.library
         wide = one.dtype("float32") if call.name in LOW_PRECISION else call.dtype
-        with one.quiet():
+        with one.inside():
             return _narrowed(call, backward(call, astype(dy, wide, one.xp), wide))
 
     def _check(self, dy: Array) -> None:

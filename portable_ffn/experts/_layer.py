@@ -1,6 +1,6 @@
 """The two fronts: `route`, who is chosen with what weight, and `feed_forward_experts`, the whole layer."""
 
-from portable_ffn._arrays.arguments import explaining_devices
+from portable_ffn._arrays.explain import explaining
 from portable_ffn._arrays.promotion import astype, result_dtype
 from portable_ffn._arrays.typing import Activation, Array
 from portable_ffn._native import table
@@ -51,11 +51,11 @@ def route(x: Array, router: Router, routing: Routing) -> tuple[Array, Array]:
     _, dtype = result_dtype(one, ROUTER_NAMES, arrays)
 
     def compute() -> tuple[Array, Array]:
-        with one.quiet():
+        with one.inside():
             weights, indices, _ = routed(one, x, router, routing)
             return astype(weights, dtype, one.xp), indices
 
-    return explaining_devices(ROUTER_NAMES, arrays, compute)
+    return explaining(ROUTER_NAMES, arrays, compute)
 
 
 def feed_forward_experts(
@@ -123,7 +123,7 @@ def feed_forward_experts(
            [-30.]])
     """
     call = checked(x, router, routing, experts, shared, shared_gate, activation)
-    return explaining_devices(NAMES, call.arrays(), computed, call)
+    return explaining(NAMES, call.arrays(), computed, call)
 
 
 def computed(call: Call) -> Array:
@@ -131,6 +131,6 @@ def computed(call: Call) -> Array:
     row = table.row(call.library.name)
     y = None if row is None or row.experts is None else row.experts(call, block)
     if y is None:
-        with call.library.quiet():
+        with call.library.inside():
             y = block(call, mix)
     return y

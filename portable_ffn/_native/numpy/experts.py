@@ -15,7 +15,7 @@ def experts(call: Any, block: Any) -> Array | None:
     for array in call.arrays():
         if array is not None and (type(array) not in (np.ndarray, np.memmap) or not array.size):
             return None
-    with call.library.quiet():
+    with call.library.inside():
         return block(call, mix)
 
 
