@@ -14,6 +14,9 @@ import numpy as np
 
 import portable_ffn
 from portable_ffn import feed_forward, hidden, init_weights, oracle
+from portable_ffn.checkpoint._files.containers import CONTAINERS
+from portable_ffn.checkpoint._tensors.formats import FORMATS
+from portable_ffn.checkpoint._tensors.unread import METHODS, REFUSED_FIRST
 from portable_ffn.testing import BACKENDS
 from portable_ffn.testing._faults.visible import SURELY, Network, visible
 from portable_ffn.testing._inputs.cases import CASES
@@ -95,7 +98,38 @@ def verdict(effect):
     return "seen" if effect > SURELY else f"no, {effect:.2g}"
 
 
-TABLES = {"support": support, "activations": activations, "visible": smallest_faults, "faults": faults}
+def formats():
+    """What a checkpoint's files may be, from the rows of the readers."""
+    quantised = [
+        (row.name, " with ".join(f"`*{end}`" for end in (row.values, *row.beside) if end), "NumPy") for row in FORMATS
+    ]
+    merged = {}
+    for name, told, needs in quantised:
+        merged.setdefault((name, needs), []).append(told)
+    rows = [("safetensors, whole or sharded", "`*.safetensors`", "nothing")]
+    rows.append(("GGUF of every type, whole or split", "`*.gguf`", "`[gguf]` for quantised types"))
+    for kind in CONTAINERS:
+        named = kind.files.removeprefix(r".*\.").strip("()").split("|")
+        files = ", ".join(f"`*.{end}`" for end in named if end) or "a directory"
+        rows.append((kind.name, files, f"`[{kind.extra}]`" if kind.extra else "nothing"))
+    rows += [(name, "; ".join(filter(None, told)) or "by the config", needs) for (name, needs), told in merged.items()]
+    return table(("format", "told by", "needs"), rows)
+
+
+def refused_formats():
+    """The formats that are recognised in order to be refused by name."""
+    names = dict.fromkeys([*(one.name for one in METHODS.values()), *(one.format for one in REFUSED_FIRST)])
+    return ", ".join(names)
+
+
+TABLES = {
+    "formats": formats,
+    "refused": refused_formats,
+    "support": support,
+    "activations": activations,
+    "visible": smallest_faults,
+    "faults": faults,
+}
 
 
 def held_by(name, text):
