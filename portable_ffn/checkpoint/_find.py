@@ -95,6 +95,8 @@ def _entries(store: Store, facts: Facts) -> list[Entry]:
         if len(slices) > MOST_NETWORKS:
             raise CheckpointError(f"{store.path}: holds more than {MOST_NETWORKS} networks, which is the limit")
     numbers = layer_numbers_of(slices)
+    if not slices:
+        store.check_any_readable()
     made = [entry_of(one, n, store, names, facts, odd, uneven) for one, n in zip(slices, numbers, strict=True)]
     return _unique(sorted(made, key=_order))
 

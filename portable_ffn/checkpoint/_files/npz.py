@@ -30,6 +30,8 @@ class NpzFile:
 
     def array(self, info: TensorInfo) -> np.ndarray[Any, Any]:
         """The array, unpacked."""
+        if info.dtype not in BITS:
+            raise CheckpointError(f"{self.path}: {info.name!r} is of {info.dtype}, which is not read")
         try:
             with open_regular(self.path) as file, zipfile.ZipFile(file) as archive, archive.open(info.name) as member:
                 shape, fortran, _ = _header(member)

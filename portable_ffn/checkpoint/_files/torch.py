@@ -17,7 +17,7 @@ import numpy as np
 from portable_ffn._transfer.move import to_numpy
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files.container import Container, dotted, needs
-from portable_ffn.checkpoint._files.dtypes import BITS
+from portable_ffn.checkpoint._files.dtypes import BITS, numpy_dtype
 from portable_ffn.checkpoint._files.foreign import told_of_binary
 from portable_ffn.checkpoint._files.mapped import open_regular
 from portable_ffn.checkpoint._files.tensor import TensorInfo
@@ -50,7 +50,14 @@ class TorchFile:
         """The tensor, mapped where the file allows it."""
         if info.dtype not in BITS:
             raise CheckpointError(f"{info.name!r} is of {info.dtype}, which is not read; save it as a plain tensor")
-        array = np.asarray(to_numpy(self.state()[info.name].detach()))
+        tensor = self.state()[info.name].detach()
+        if info.dtype.startswith("float8"):
+            import torch
+
+            # NumPy's view of these is not torch's to give.
+            array = np.asarray(tensor.contiguous().view(torch.uint8).numpy()).view(numpy_dtype(info.dtype))
+        else:
+            array = np.asarray(to_numpy(tensor))
         if array.flags.writeable:
             array = array.view()
             array.flags.writeable = False

@@ -14,7 +14,7 @@ _OWN_BIASES = {"W1": "b1", "W2": "b2", "V": "c"}
 # What stands after a matrix's name; the later ones where an adapter, a compiler or a checkpointing wrapper holds it.
 _WRAPPED = (".base_layer", "._orig_mod", "._checkpoint_wrapped_module")
 _SUFFIXES = (".weight", ".kernel", *(wrapper + ".weight" for wrapper in _WRAPPED))
-_NETWORK = re.compile(r"(^|_)(mlps?|ffns?|ff|feed_?forwards?)(_|\d|$)")
+_NETWORK = re.compile(r"(^|_)(mlps?|ffns?|ff|feed_?forwards?)(_|\d|$)|^(Mlp|FeedForward)(Block)?_\d+$")
 _HEADS = re.compile(r"embed|time|pos|bias|head|pred|proj|router|cond|class|bbox|score")
 
 

@@ -73,6 +73,7 @@ PATTERNS = (
     Pattern("dense.dense", "output.dense"),
     Pattern("intermediate", "output", generic=True),
     Pattern("fc1", "fc2"),
+    Pattern("Dense_0", "Dense_1", generic=True),
     Pattern("fc1.proj", "fc2"),
     Pattern("fc0", "fc1"),
     Pattern("ff0", "ff1"),

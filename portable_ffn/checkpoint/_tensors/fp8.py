@@ -74,7 +74,8 @@ def _block(
     for n in scales:
         count *= n
     plain = count == 1 or scales in (shape[:-1], (*shape[:-1], 1))
-    return (0, 0) if plain or (len(shape) == 3 and scales in (shape[:1], (shape[0], 1, 1))) else None
+    stacked = len(shape) == 3 and scales in (shape[:1], (shape[0], 1, 1), (shape[0], 1, shape[2]))
+    return (0, 0) if plain or stacked else None
 
 
 def in_blocks(shape: tuple[int, ...], rows: int, columns: int) -> tuple[int, ...]:
@@ -93,7 +94,8 @@ def decode(how: How, arrays: Sequence[Array]) -> Array:
     elif scale.shape in (shape[:-1], (*shape[:-1], 1)):
         weight *= scale.reshape(*shape[:-1], 1)
     else:
-        weight *= scale.reshape(shape[0], 1, 1)
+        # One an expert, or one a column of each: FBGEMM's experts are (in, out).
+        weight *= scale.reshape(shape[0], 1, -1)
     return weight
 
 

@@ -119,7 +119,7 @@ def _named(info: TensorInfo, layer: str, name: str, tensors: Mapping[str, Tensor
 
 def _as_matrix(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of a matrix, whatever is packed: what the codes of a format that is not read amount to is not known."""
-    return shape if len(shape) <= 2 else (shape[0], math.prod(shape[1:]))
+    return shape if len(shape) == 2 else (math.prod(shape[:1]), math.prod(shape[1:]))
 
 
 def _beside(layer: str, tensors: Mapping[str, TensorInfo]) -> list[str]:

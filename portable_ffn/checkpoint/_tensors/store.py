@@ -140,6 +140,12 @@ class Store:
             if self._aliases.get(name, name) in self._encodings:
                 self.check_readable(name)
 
+    def check_any_readable(self) -> None:
+        """CheckpointError where all that is quantised is so in a way that is not read."""
+        refusals = [refusal(name, encoding) for name, encoding in self._encodings.items()]
+        if refusals and all(refusals):
+            raise CheckpointError(f"{self.path}: {refusals[0]}")
+
     def dtype_in_words(self, names: Sequence[str]) -> str:
         """The dtype that the first of these is read in, and the formats that they all come from."""
         there = [name for name in names if name in self._logical]
