@@ -47,7 +47,7 @@ ORDER = {
         ("_layers", "_tensors"),
         ("_facts",),
         ("_entry", "_own_file"),
-        ("_decided",),
+        ("_decided", "_blocks"),
         ("_find", "_missing_layers"),
         ("_pick",),
         ("__init__",),

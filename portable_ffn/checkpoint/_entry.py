@@ -8,7 +8,9 @@ import numpy as np
 from portable_ffn import Weights
 from portable_ffn._arrays.typing import Array
 from portable_ffn.checkpoint._errors import CheckpointError, guarded
+from portable_ffn.checkpoint._facts.block import BlockRecipe
 from portable_ffn.checkpoint._facts.decide import Decision
+from portable_ffn.checkpoint._facts.mixture import read_block
 from portable_ffn.checkpoint._facts.sublayer import Placement
 from portable_ffn.checkpoint._loaded.fold import read_arrays
 from portable_ffn.checkpoint._loaded.network import Network, Norm, Sublayer
@@ -29,7 +31,8 @@ class Entry:
     layer : int
         Its number in the stack.
     form : str
-        "dense", "gated", "fused-gated" (both branches in one matrix on disk) or "expert".
+        "dense", "gated", "fused-gated" (both branches in one matrix on disk), "expert", or "experts": a router and
+        all that it mixes.
     activation : str, gate object, callable or None
         None where it is not decided.
     d_model, d_ff : int
@@ -42,6 +45,8 @@ class Entry:
         On what grounds each thing was decided.
     expert : int or None
         Its number among the experts of one layer.
+    experts : tuple of Entry
+        The experts of a mixture, each an entry of its own; `shared` is what all tokens go through.
     problem : CheckpointError or None
         What `load` raises, where it can't be loaded as it stands.
     """
@@ -62,6 +67,9 @@ class Entry:
     decision: Decision | None = field(default=None, repr=False)
     placement: Placement | None = field(default=None, repr=False)
     mark: str = field(default="", repr=False)
+    block: BlockRecipe | None = field(default=None, repr=False)
+    experts: "tuple[Entry, ...]" = field(default=(), repr=False)
+    shared: "Entry | None" = field(default=None, repr=False)
 
     @property
     def base(self) -> str:
@@ -69,12 +77,19 @@ class Entry:
         return self.name.partition("#")[0]
 
     @property
+    def networks(self) -> "tuple[Entry, ...]":
+        """Itself, or the networks of a mixture: what is shared, then the experts."""
+        if not self.experts:
+            return (self,)
+        return self.experts if self.shared is None else (self.shared, *self.experts)
+
+    @property
     def bias(self) -> bool:
         """Whether any matrix has a bias."""
         recipe = self.decision.recipe if self.decision else None
         return recipe is not None and any(p is not None for p in (recipe.b1, recipe.b2, recipe.c))
 
-    def load(self, like: Array | None = None) -> Network:
+    def load(self, like: Array | None = None, *, expert: int | None = None) -> Any:
         """The network, computing what the model's own module computes.
 
         Parameters
@@ -82,11 +97,14 @@ class Entry:
         like : array, optional
             Its library and device are taken, and its dtype if that is real floating; NumPy and the file's dtype
             where it is None.
+        expert : int, optional
+            One of a mixture's experts alone.
 
         Returns
         -------
         Network
-            Called on x of shape (..., d_model); it has `weights`, `activation` and `to(like=)`.
+            Called on x of shape (..., d_model); it has `weights`, `activation` and `to(like=)`. A mixture of experts
+            has `router`, `routing` and `networks` instead.
 
         Raises
         ------
@@ -95,10 +113,34 @@ class Entry:
         CheckpointError
             Where it contradicts itself.
         """
+        if expert is not None:
+            return self._expert(expert).load(like)
+        if self.experts:
+            return self._mixture(like)
         store, recipe = self._recipe()
         with guarded(self.name or "the layer"):
             network = self._network(store, recipe, own_dtype=like is None)
         return network if like is None else network.to(like=like)
+
+    def _expert(self, number: int) -> "Entry":
+        """One of the experts; ValueError where there is none of that number."""
+        found = next((entry for entry in self.experts if entry.expert == number), None)
+        if found is None:
+            have = f"experts 0 to {len(self.experts) - 1}" if self.experts else "no experts"
+            raise ValueError(f"expert must be the number of one, got {number!r}; {self.name or 'the layer'} has {have}")
+        return found
+
+    def _mixture(self, like: Array | None) -> Any:
+        """The whole block."""
+        if self.problem is not None:
+            raise self.problem
+        assert self.store is not None
+        assert self.block is not None
+        with guarded(self.name or "the layer"):
+            networks = tuple(entry.load() for entry in self.experts)
+            shared = None if self.shared is None else self.shared.load()
+            block = read_block(self.block, self.store, networks, shared)
+        return block if like is None else block.to(like=like)
 
     def _network(self, store: Store, recipe: Recipe, *, own_dtype: bool) -> Network:
         """The network in NumPy; what is folded stays float64 unless the file's own dtype is wanted."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from portable_ffn.checkpoint._blocks import with_blocks
 from portable_ffn.checkpoint._config.gguf import gguf_config
 from portable_ffn.checkpoint._config.spellings import fact
 from portable_ffn.checkpoint._decided import entry_of, own_entry
@@ -98,7 +99,8 @@ def _entries(store: Store, facts: Facts) -> list[Entry]:
     if not slices:
         store.check_any_readable()
     made = [entry_of(one, n, store, names, facts, odd, uneven) for one, n in zip(slices, numbers, strict=True)]
-    return _unique(sorted(made, key=_order))
+    layered_entries = [(entry, one.layer) for entry, one in zip(made, slices, strict=True)]
+    return _unique(sorted(with_blocks(layered_entries, store, names), key=_order))
 
 
 def _order(entry: Entry) -> tuple[object, ...]:

@@ -54,7 +54,7 @@ def missing_layers(entries: Sequence[Entry], store: Store) -> list[str]:
 def _home(entry: Entry) -> str | None:
     """The path under which a stack numbers its layers; None where a layer's path has other numbers as well."""
     path = unwrap(entry.base)
-    if entry.expert is not None:
+    if entry.expert is not None or entry.experts:
         path = path.partition(".experts")[0]
     parts = path.split(".")
     numbered = [i for i, part in enumerate(parts) if whole(part) is not None]

@@ -8,7 +8,6 @@ from portable_ffn._arrays.typing import Array
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._find import find
-from portable_ffn.checkpoint._loaded.network import Network
 
 _LISTED = 40
 
@@ -24,7 +23,7 @@ def load(
     activation: Any = None,
     gate: str | None = None,
     layout: str | None = None,
-) -> Network:
+) -> Any:
     """One feed-forward layer of a checkpoint, computing what the model's own module returns.
 
     Parameters
@@ -38,14 +37,14 @@ def load(
     name : str, optional
         The entry's name.
     expert : int, optional
-        Its number among the experts of one layer.
+        One of the experts of a mixture, by its number, rather than the whole of it.
     like : array, optional
         The library and device to load into, and the dtype if it is real floating; NumPy and the file's dtype where
         it is None.
 
     Returns
     -------
-    Network
+    Network, or for a mixture of experts the whole block
         Called on x of shape (..., d_model).
 
     Raises
@@ -61,7 +60,7 @@ def load(
     """
     check_kinds(layer, stack, name, expert)
     entry = pick(find(path, activation=activation, gate=gate, layout=layout), path, layer, stack, name, expert)
-    refuse_unused(entry, gate)
+    refuse_unused(entry.experts[0] if entry.experts else entry, gate)
     return entry.load(like)
 
 
@@ -82,11 +81,13 @@ def pick(
         chosen = [entry for entry in found if entry.layer == layer and stack in (None, entry.stack)]
         asked = f"layer {layer}" + ("" if stack is None else f" of stack {stack!r}")
     else:
-        chosen = [e for e in found if e.name == name] or [e for e in found if name in (e.base, f"{e.base}#{e.mark}")]
+        # A mixture's own networks are known by name too.
+        every = [*found, *(part for e in found for part in (*e.experts, e.shared) if part is not None)]
+        chosen = [e for e in every if e.name == name] or [e for e in every if name in (e.base, f"{e.base}#{e.mark}")]
         chosen = [entry for entry in chosen if stack in (None, entry.stack)]
         asked = f"name {name!r}"
     if expert is not None:
-        chosen = [entry for entry in chosen if entry.expert == expert]
+        chosen = [network for entry in chosen for network in entry.networks if network.expert == expert]
         asked = f"expert {expert} of {asked}"
     if len(chosen) != 1:
         many = f"there are {len(chosen)}" if chosen else "there is none"

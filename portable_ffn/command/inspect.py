@@ -48,7 +48,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         store = open_store(args.path)
         activation = None if args.activation is None else fact(args.activation)
-        found = find_entries(store, Facts(activation, args.gate, args.layout))
+        blocks = find_entries(store, Facts(activation, args.gate, args.layout))
+        found = [network for entry in blocks for network in entry.networks]
     except (CheckpointError, OSError, ValueError) as error:
         raise CannotRun(as_options(str(error))) from None
     unread, warnings = not_understood(found, store), missing_layers(found, store)

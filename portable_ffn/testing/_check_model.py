@@ -74,7 +74,7 @@ def check_model(
     selection = select(asked, devices, dtypes)
     places = [place for place in selection.places if asked is not None or place.backend.name in wanted]
     rows: list[Row] = []
-    entries = checkpoint.find(path, **facts)
+    entries = [network for entry in checkpoint.find(path, **facts) for network in entry.networks]
     for entry, name in zip(entries, _names(entries), strict=True):
         given = random_inputs(int(entry.d_model or 0), entry.layer, seed) if inputs is None else inputs.get(entry.layer)
         if given is None:

@@ -72,11 +72,13 @@ def compare_models(
         if callable(b):
             raise TypeError("one of A and B must be a checkpoint, whose weights both compute with; got two functions")
         a, b, facts_a = b, a, facts_b
-    found = checkpoint.find(a, **(facts_a or {}))
+    # A mixture is compared expert by expert.
+    found = [network for entry in checkpoint.find(a, **(facts_a or {})) for network in entry.networks]
     if callable(b):
         pairs = Pairs(tuple((entry, b) for entry in numbered(found, layer)), (), ())
     else:
-        pairs = pair(found, checkpoint.find(b, **(facts_b or {})), layer)
+        others = [network for entry in checkpoint.find(b, **(facts_b or {})) for network in entry.networks]
+        pairs = pair(found, others, layer)
     chosen = [two for two in pairs.both if inputs is None or two[0].layer in inputs]
     if not chosen and not (pairs.only_a or pairs.only_b):
         raise ValueError(_nothing(found, layer, inputs))

@@ -140,7 +140,8 @@ def test_gpt_oss_clips_and_interleaves(tmp_path):
         f"{at}.down_proj_bias": b2,
     }
     config = {"model_type": "gpt_oss", "hidden_act": "silu", "swiglu_limit": 2.0, "swiglu_alpha": 1.702}
-    entry = checkpoint.find(write(tmp_path, tensors, config))[1]
+    (block,) = checkpoint.find(write(tmp_path, tensors, config))
+    entry = block.experts[1]
     assert entry.activation == ClippedGate(2.0, 1.702, 1.0)
 
     def reference(x):
@@ -151,8 +152,8 @@ def test_gpt_oss_clips_and_interleaves(tmp_path):
     agree(entry.load(), reference)
     # As released, the config has no alpha: 1.702 is in the code. Without a limit, nothing can be said.
     del config["swiglu_alpha"]
-    assert checkpoint.find(write(tmp_path, tensors, config))[1].activation == ClippedGate(2.0, 1.702, 1.0)
+    assert checkpoint.find(write(tmp_path, tensors, config))[0].activation == ClippedGate(2.0, 1.702, 1.0)
     del config["swiglu_limit"]
     with pytest.raises(Undecided, match="swiglu_limit") as caught:
-        checkpoint.find(write(tmp_path, tensors, config))[1].load()
+        checkpoint.load(write(tmp_path, tensors, config), expert=1)
     assert caught.value.argument == "activation"

@@ -99,27 +99,55 @@ def test_layers_equal_the_models_own(family, library):
         assert (entry.d_model, entry.d_ff) == (case["d_model"], case["d_ff"])
 
 
-def test_experts_are_entries_of_their_own(family):
-    """Each expert reads its own tensors or its slice; experts without their router agree when mixed as given."""
+def test_experts_mixed_as_given(family):
+    """A mixture is one entry; each expert reads its own tensors or its slice, and agrees when mixed as given."""
     folder, cases, data = family
     routed = [case for case in cases["cases"] if case["form"] == "moe" or case["kind"] == "experts"]
-    entries = checkpoint.find(folder)
+    entries = checkpoint.find(folder) if routed else []
     for case in routed:
         keys = {key for recipe in case["params"].values() for key in on_disk(recipe)}
-        found = [entry for entry in entries if set(entry.tensors) & keys]
-        experts = [entry for entry in found if entry.expert is not None]
-        assert [entry.expert for entry in experts] == list(range(case["spec"]["n_experts"]))
-        assert {entry.form for entry in found} == {"expert"}
-        x = data[f"{case['name']}.x"].astype(np.float64)
-        tokens = x.reshape(-1, x.shape[-1])
-        loaded = [entry.load(like=x) for entry in found]
+        (block,) = [entry for entry in entries if set(entry.tensors) & keys]
+        assert (block.form, block.expert) == ("experts", None)
+        assert [entry.expert for entry in block.experts] == list(range(case["spec"]["n_experts"]))
+        assert {entry.form for entry in block.networks} == {"expert"}
         if case["kind"] != "experts":
             continue
-        outputs = np.stack([net(tokens) for net in loaded], axis=1)
+        x = data[f"{case['name']}.x"].astype(np.float64)
+        tokens = x.reshape(-1, x.shape[-1])
+        outputs = np.stack([entry.load(like=x)(tokens) for entry in block.experts], axis=1)
         chosen = data[f"{case['name']}.idx"].reshape(len(tokens), -1)
         shares = data[f"{case['name']}.w"].astype(np.float64).reshape(len(tokens), -1)
         y = np.einsum("tk,tkd->td", shares, np.take_along_axis(outputs, chosen[..., None], axis=1))
         assert error(y, data[f"{case['name']}.y64"]) < ROUNDING
+
+
+# Blocks whose routing is not computed: NLLB's in that library isn't the paper's (its one-hot mask is encoded twice).
+REFUSED = {
+    "nllb_moe": "that of nllb-moe is not",
+    "inkling": "weights the shared experts among the chosen ones",
+}
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
+def test_mixtures_equal_the_models_own(family, library):
+    """The whole block, router and shared experts included, equals the model's own, on few tokens and on many."""
+    folder, cases, data = family
+    routed = [case for case in cases["cases"] if case["form"] == "moe"]
+    entries = checkpoint.find(folder) if routed else []
+    for case in routed if library == "numpy" else routed[:1]:
+        keys = {key for recipe in case["params"].values() for key in on_disk(recipe)}
+        (block,) = [entry for entry in entries if set(entry.tensors) & keys]
+        if folder.name in REFUSED:
+            with pytest.raises(CheckpointError, match=REFUSED[folder.name]):
+                block.load()
+            continue
+        net = block.load(like=asarray(library, np.zeros(1)))
+        assert block.d_model == case["d_model"]
+        for tokens in ("", "m"):
+            x = data[f"{case['name']}.x{tokens}"].astype(np.float64)
+            reference = data[f"{case['name']}.y{tokens}64"]
+            assert error(net(asarray(library, x)), reference) < ROUNDING, (block.name, tokens, block.evidence)
+            assert error(block.load()(x.astype(np.float32)), reference) < 2e-5
 
 
 def test_in_float32_the_layers_come_close(family):

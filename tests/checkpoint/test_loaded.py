@@ -182,9 +182,10 @@ def test_gguf(tmp_path):
         writer.close()
         return path
 
-    entries = checkpoint.find(written("qwen2moe"))
-    assert [(e.form, e.layer, e.expert, e.activation) for e in entries] == [
-        ("gated", 0, None, "silu"),
+    dense, block = checkpoint.find(written("qwen2moe"))
+    assert [(e.form, e.layer, e.expert) for e in (dense, block)] == [("gated", 0, None), ("experts", 1, None)]
+    entries = [dense, block.shared, *block.experts]
+    assert [(e.form, e.layer, e.expert, e.activation) for e in entries[1:]] == [
         ("expert", 1, None, "silu"),
         *(("expert", 1, n, "silu") for n in range(3)),
     ]

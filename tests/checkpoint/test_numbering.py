@@ -79,7 +79,7 @@ def test_numbers_in_their_natural_order(tmp_path):
 
 @pytest.mark.parametrize("stored", ["each", "stacked", "stacked in_out"])
 def test_experts(tmp_path, stored):
-    """Each expert is an entry: of its own tensors, or of its slice of a stack."""
+    """A mixture is one entry, and each of its experts one: of its own tensors, or of its slice of a stack."""
     up, down = random(3, 2 * F, D), random(3, D, F)
     at = "model.layers.0.mlp.experts"
     router = {"model.layers.0.mlp.gate.weight": random(3, D)}
@@ -92,7 +92,9 @@ def test_experts(tmp_path, stored):
         turn = (0, 2, 1) if "in_out" in stored else (0, 1, 2)
         tensors = {f"{at}.gate_up_proj": up.transpose(turn), f"{at}.down_proj": down.transpose(turn)}
     path = write(tmp_path, tensors | router, config)
-    entries = checkpoint.find(path)
+    (block,) = checkpoint.find(path)
+    assert (block.form, block.expert, block.layer, block.name) == ("experts", None, 0, "model.layers.0.mlp")
+    entries = block.experts
     assert [(e.form, e.expert, e.layer) for e in entries] == [("expert", n, 0) for n in range(3)]
     names = [f"{at}.{n}" if stored == "each" else f"{at}#{n}" for n in range(3)]
     assert [e.name for e in entries] == names
@@ -149,7 +151,7 @@ def test_many_experts_in_a_few_seconds(tmp_path):
     sparse(tmp_path / "model.safetensors", shapes)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "deepseek_v3", "hidden_act": "silu"}))
     start = time.process_time()
-    assert len(checkpoint.find(tmp_path)) == 20 * 256
+    assert [len(entry.experts) for entry in checkpoint.find(tmp_path)] == 20 * [256]
     assert time.process_time() - start < 5
 
 
@@ -161,7 +163,8 @@ def test_matrices_of_experts_that_the_config_does_not_count(tmp_path):
         if n < 2:
             tensors[f"model.layers.0.mlp.experts.{n}.down_proj.weight"] = random(D, F)
     config = {"model_type": "longcat_flash", "n_routed_experts": 2, "zero_expert_num": 1}
-    assert [e.expert for e in checkpoint.find(write(tmp_path, tensors, config))] == [0, 1]
+    (block,) = checkpoint.find(write(tmp_path, tensors, config))
+    assert [e.expert for e in block.experts] == [0, 1]
 
 
 def test_layers_of_two_kinds_may_follow_each_other(tmp_path):
