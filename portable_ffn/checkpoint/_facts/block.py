@@ -86,16 +86,18 @@ def decide_block(
     own = {name[len(prefix) :] for name in beside(names, path) if name not in read}
     for word, why in _REFUSED.items():
         if any(word in leaf.split(".") for leaf in own):
-            raise CheckpointError(f"{path} must have a router that is a matrix, and it has {why}; load single experts")
+            raise CheckpointError(
+                f"{path} must have a router that is a matrix, and it has {why}; expert= loads one of them"
+            )
     row = row_of(scope)
     if row is None:
         model = scope.model_types[0] if scope.model_types else "an unknown model"
         raise CheckpointError(
-            f"{path} must be a mixture whose routing is known, and that of {model} is not; load single experts"
+            f"{path} must be a mixture whose routing is known, and that of {model} is not; expert= loads one of them"
         )
     stem = next((s for s in ROUTER_LEAVES if f"{s}.weight" in own), None)
     if stem is None:
-        raise CheckpointError(f"{path} must hold its router, and none is found under it; load single experts")
+        raise CheckpointError(f"{path} must hold its router, and none is found under it; expert= loads one of them")
     shape = tensors[f"{prefix}{stem}.weight"].shape
     if len(shape) != 2 or shape[0] < experts:
         raise CheckpointError(f"{prefix}{stem}.weight must have shape ({experts}, d_model), got {shape}")
@@ -107,7 +109,9 @@ def decide_block(
     bias = f"{stem}.bias" if f"{stem}.bias" in own and not (stem == "gate" and _selects(row)) else None
     selects = _selection(prefix, own - {bias or ""}, tensors)
     if selects is None and row.selects and scope.get("use_expert_bias") is not False:
-        raise CheckpointError(f"{path} must hold the bias that selects experts, and none is found; load single experts")
+        raise CheckpointError(
+            f"{path} must hold the bias that selects experts, and none is found; expert= loads one of them"
+        )
     gate = next((leaf for leaf in GATE_LEAVES if leaf in own), None)
     inward, outward = _latent(row, prefix, own, scope)
     after = f"{row.after}.weight" if row.after and f"{row.after}.weight" in own else None
