@@ -21,7 +21,7 @@ from portable_ffn.checkpoint._tensors.store import Store, open_store
 from portable_ffn.command import CannotRun
 from portable_ffn.command._arguments import add_facts, natural, positive
 from portable_ffn.command._inspect.memories import Statistics, statistics
-from portable_ffn.command._inspect.summary import Row, not_understood, numbers, rows, told, total_parameters
+from portable_ffn.command._inspect.summary import Row, bits, not_understood, numbers, rows, told, total_parameters
 from portable_ffn.command._inspect.table import LayerStatistics, print_layers
 from portable_ffn.command._words import as_options, say
 
@@ -153,6 +153,8 @@ def _document(
                 "d_ff": e.d_ff,
                 "bias": e.bias,
                 "dtype": e.dtype,
+                "bits": bits(e),
+                "bytes": e.nbytes,
                 "expert": e.expert,
                 "tensors": list(e.tensors),
                 "evidence": list(e.evidence),

@@ -75,7 +75,21 @@ def test_the_table(model, capsys):
     assert main(["inspect", str(model)]) == 1
     out = capsys.readouterr().out
     line = next(line for line in out.splitlines() if line.startswith("main  ") and "gated" in line)
-    assert line.split() == ["main", "0-1", "gated", "silu", "4", "6", "no", "float32", "144", "29.8%", "288"]
+    assert line.split() == [
+        "main",
+        "0-1",
+        "gated",
+        "silu",
+        "4",
+        "6",
+        "no",
+        "float32",
+        "32",
+        "288",
+        "144",
+        "29.8%",
+        "288",
+    ]
     assert "3 x expert" in out
     assert "not understood\n  model.layers.3.mlp: " in out
     assert "--gate first" in out
@@ -122,7 +136,7 @@ def test_statistics_are_printed_and_seeded(model, capsys):
     [
         ("missing", None, "missing"),
         ("model.safetensors", b"", "bytes"),
-        ("pytorch_model.bin", b"PK", "never loaded"),
+        ("pytorch_model.bin", b"PK", "must be a zip archive of torch.save, and is damaged"),
     ],
 )
 def test_it_cannot_run(tmp_path, capsys, name, content, match):

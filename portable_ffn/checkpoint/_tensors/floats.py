@@ -23,6 +23,8 @@ E2M3: Final = np.array(
 )
 """The values of E2M3 by their code of six bits."""
 
+# E8M0 has no infinity: its last code is NaN.
+_POWERS: Final = np.append(np.ldexp(1.0, np.arange(255) - 127), np.nan).astype(np.float32)
 # Two values for each byte, as one number of eight bytes: one look-up gives both.
 _LOW_FIRST: Final = np.stack([np.tile(E2M1, 16), np.repeat(E2M1, 16)], axis=1).view(np.uint64)[:, 0]
 
@@ -35,9 +37,7 @@ def pairs_of_e2m1(data: Array) -> Array:
 
 def powers(bytes_: Array) -> npt.NDArray[np.float32]:
     """2 ** (byte - 127); 255 is NaN (E8M0)."""
-    table = np.ldexp(np.float32(1), np.arange(256) - 127).astype(np.float32)
-    table[255] = np.nan
-    return np.take(table, np.ascontiguousarray(bytes_).view(np.uint8))
+    return np.take(_POWERS, np.ascontiguousarray(bytes_).view(np.uint8))
 
 
 def is_exponent(dtype: str) -> bool:

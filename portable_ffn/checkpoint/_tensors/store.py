@@ -160,6 +160,14 @@ class Store:
         """The dtype that `read_logical` gives."""
         return numpy_dtype(self._logical[name].dtype)
 
+    def nbytes(self, name: str, expert: int | None = None) -> int:
+        """How many bytes of the files a logical tensor is read from; of one expert where it is a stack of them."""
+        encoding = self._encodings.get(self._aliases.get(name, name))
+        sources = [self._aliases.get(name, name)] if encoding is None else list(encoding.sources)
+        total = sum(self._tensors[source].nbytes for source in sources)
+        shape = self._logical[name].shape
+        return total // shape[0] if expert is not None and len(shape) == 3 and shape[0] else total
+
     def sources(self, name: str) -> tuple[str, ...]:
         """The names on disk that a logical tensor is read from; KeyError if there is no such tensor."""
         name = self._aliases.get(name, name)

@@ -18,7 +18,7 @@ _NOT_OURS = ("router", "gate.", "norm", "bias", "scale", "rotary", "running_", "
 
 
 class Row(NamedTuple):
-    """Layers of one stack that differ in their number only. Parameters and FLOPs are of all of them together."""
+    """Layers of one stack that differ in their number only. Parameters and FLOPs are of all of them, bytes of one."""
 
     stack: str
     layers: list[int]
@@ -29,6 +29,8 @@ class Row(NamedTuple):
     d_ff: int
     bias: bool
     dtype: str
+    bits: float
+    bytes: int
     parameters: int
     share: float
     flops: int | None
@@ -51,6 +53,7 @@ def rows(entries: Sequence[Entry], total: int) -> list[Row]:
                 entry.d_ff,
                 entry.bias,
                 entry.dtype,
+                entry.nbytes,
                 entry.expert is None,
             ].append(entry)
     return [_row(members, total) for members in kinds.values()]
@@ -74,12 +77,19 @@ def _row(members: list[Entry], total: int) -> Row:
         d_ff=int(first.d_ff or 0),
         bias=first.bias,
         dtype=first.dtype,
+        bits=bits(first),
+        bytes=first.nbytes,
         parameters=each * distinct,
         share=each * distinct / total if total else 0.0,
         flops=_flops(first, len(members), len(layers), experts),
         evidence=list(first.evidence),
         names=[entry.name for entry in members],
     )
+
+
+def bits(entry: Entry) -> float:
+    """The bits that the files spend on each number of a layer, scales and the like included."""
+    return round(8 * entry.nbytes / max(parameters(entry), 1), 2)
 
 
 def parameters(entry: Entry) -> int:

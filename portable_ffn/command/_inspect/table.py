@@ -20,6 +20,8 @@ _HEADINGS = (
     "d_ff",
     "bias",
     "dtype",
+    "bits a weight",
+    "bytes a layer",
     "parameters",
     "share",
     "FLOPs a token",
@@ -55,6 +57,9 @@ def print_layers(
             say(f"  {row.stack} {row.form} ({row.names[0]}): {'; '.join(row.evidence)}")
     elif not any_found:
         say("no feed-forward layer under names that are known")
+    if not table:
+        for note in store.notes:
+            say(note)
     for warning in warnings:
         say(f"warning: {warning}")
     if unread:
@@ -92,6 +97,8 @@ def _cells(row: Row) -> tuple[str, ...]:
         str(row.d_ff),
         "yes" if row.bias else "no",
         row.dtype,
+        f"{row.bits:g}",
+        _short(row.bytes),
         _short(row.parameters),
         f"{row.share:.1%}",
         "?" if row.flops is None else _short(row.flops),
