@@ -205,11 +205,15 @@ def test_several_files_are_refused(tmp_path):
 def test_old_names_are_those_of_today(tmp_path):
     old = {f"blk.0.ffn_{part}.{n}.weight": weights((8, 4), n) for part in ("gate", "up") for n in range(2)}
     old |= {f"blk.0.ffn_down.{n}.weight": weights((4, 8), 9 + n) for n in range(2)}
+    packed = quants.quantize(weights((4, 32)), Kind.Q8_0)
+    old["blk.1.ffn_gate.0.weight"] = packed, Kind.Q8_0
     store = open_store(write(tmp_path / "m.gguf", old))
     new = "blk.0.experts.1.ffn_gate.weight"
     assert new in store.logical
     assert set(store.tensors) == set(old)
     np.testing.assert_array_equal(store.read_logical(new), old["blk.0.ffn_gate.1.weight"])
+    decoded = store.read_logical("blk.1.experts.0.ffn_gate.weight")
+    np.testing.assert_array_equal(decoded, quants.dequantize(packed, Kind.Q8_0))
     assert store.sources(new) == ("blk.0.ffn_gate.1.weight",)
 
 

@@ -67,7 +67,7 @@ def folders() -> list[Path]:
 def entry_of(path: Path, case: dict[str, Any], facts: dict[str, Any]) -> Any:
     """The one entry that a case is about."""
     found = [one for one in checkpoint.find(path, **facts) if one.layer == case["layer"]]
-    found = [one for one in found if one.expert == case.get("expert")]
+    found = [part for one in found for part in one.networks if part.expert == case.get("expert")]
     if len(found) > 1 and case.get("tensors"):
         found = [one for one in found if set(case["tensors"]) & set(one.tensors)]
     assert len(found) == 1, [one.name for one in found]

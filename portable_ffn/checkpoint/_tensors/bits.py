@@ -31,7 +31,7 @@ def _in_words(words: npt.NDArray[np.uint32], bits: int) -> Codes:
     for i in range(per):
         np.right_shift(data, i * bits, out=codes[..., i])
     codes &= np.uint8(mask)
-    return codes.reshape(*data.shape[:-1], -1)
+    return codes.reshape(*data.shape[:-1], data.shape[-1] * per)
 
 
 def _across_words(words: npt.NDArray[np.uint32], bits: int) -> Codes:
@@ -49,4 +49,4 @@ def _across_words(words: npt.NDArray[np.uint32], bits: int) -> Codes:
     mask = np.uint64((1 << bits) - 1)
     for i in range(8):
         codes[..., i] = (wide[..., 0] >> np.uint64(i * bits)) & mask
-    return codes.reshape(*data.shape[:-1], -1)
+    return codes.reshape(*data.shape[:-1], groups * 8)

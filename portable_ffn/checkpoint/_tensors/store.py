@@ -107,16 +107,19 @@ class Store:
         CheckpointError
             The format is not read; the message names it.
         """
+        shape = self._logical[name].shape
         name = self._aliases.get(name, name)
         encoding = self._encodings.get(name)
         if encoding is None:
             array = self.read(name)
             return array if row is None else np.asarray(array[row])
+        if 0 in shape and not refusal(name, encoding):
+            return np.zeros(shape if row is None else shape[1:], np.float32)
         arrays = [self.read(source) for source in encoding.sources]
         if row is None:
             return dequantise(name, encoding, arrays)
-        experts, axes = arrays[0].shape[0], len(self._logical[name].shape)
-        if axes != 3:
+        experts = arrays[0].shape[0]
+        if len(shape) != 3:
             return np.asarray(dequantise(name, encoding, arrays)[row])
         row = range(experts)[row]
         one = [a[row : row + 1] if a.ndim and len(a) == experts else a for a in arrays]
