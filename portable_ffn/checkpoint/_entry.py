@@ -84,18 +84,6 @@ class Entry:
         return self.experts if self.shared is None else (self.shared, *self.experts)
 
     @property
-    def nbytes(self) -> int:
-        """How many bytes of the files its matrices and biases take; 0 where it is not understood."""
-        if self.experts:
-            return sum(network.nbytes for network in self.networks)
-        recipe = self.decision.recipe if self.decision else None
-        if recipe is None or self.store is None:
-            return 0
-        parts = (recipe.W1, recipe.b1, recipe.V, recipe.c, recipe.W2, recipe.b2)
-        keys = {part.key: part.expert for part in parts if part is not None}
-        return sum(self.store.nbytes(key, expert) for key, expert in keys.items())
-
-    @property
     def bias(self) -> bool:
         """Whether any matrix has a bias."""
         recipe = self.decision.recipe if self.decision else None

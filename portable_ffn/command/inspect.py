@@ -21,7 +21,16 @@ from portable_ffn.checkpoint._tensors.store import Store, open_store
 from portable_ffn.command import CannotRun
 from portable_ffn.command._arguments import add_facts, natural, positive
 from portable_ffn.command._inspect.memories import Statistics, statistics
-from portable_ffn.command._inspect.summary import Row, bits, not_understood, numbers, rows, told, total_parameters
+from portable_ffn.command._inspect.summary import (
+    Row,
+    bits,
+    nbytes,
+    not_understood,
+    numbers,
+    rows,
+    told,
+    total_parameters,
+)
 from portable_ffn.command._inspect.table import LayerStatistics, print_layers
 from portable_ffn.command._words import as_options, say
 
@@ -154,7 +163,7 @@ def _document(
                 "bias": e.bias,
                 "dtype": e.dtype,
                 "bits": bits(e),
-                "bytes": e.nbytes,
+                "bytes": nbytes(e),
                 "expert": e.expert,
                 "tensors": list(e.tensors),
                 "evidence": list(e.evidence),

@@ -53,7 +53,7 @@ def rows(entries: Sequence[Entry], total: int) -> list[Row]:
                 entry.d_ff,
                 entry.bias,
                 entry.dtype,
-                entry.nbytes,
+                nbytes(entry),
                 entry.expert is None,
             ].append(entry)
     return [_row(members, total) for members in kinds.values()]
@@ -78,7 +78,7 @@ def _row(members: list[Entry], total: int) -> Row:
         bias=first.bias,
         dtype=first.dtype,
         bits=bits(first),
-        bytes=first.nbytes,
+        bytes=nbytes(first),
         parameters=each * distinct,
         share=each * distinct / total if total else 0.0,
         flops=_flops(first, len(members), len(layers), experts),
@@ -87,9 +87,21 @@ def _row(members: list[Entry], total: int) -> Row:
     )
 
 
+def nbytes(entry: Entry) -> int:
+    """How many bytes of the files a layer's matrices and biases take; of a mixture, all its networks'."""
+    if entry.experts:
+        return sum(nbytes(network) for network in entry.networks)
+    if entry.decision is None or entry.store is None:
+        return 0
+    recipe = entry.decision.recipe
+    parts = (recipe.W1, recipe.b1, recipe.V, recipe.c, recipe.W2, recipe.b2)
+    keys = {part.key: part.expert for part in parts if part is not None}
+    return sum(entry.store.nbytes(key, expert) for key, expert in keys.items())
+
+
 def bits(entry: Entry) -> float:
     """The bits that the files spend on each number of a layer, scales and the like included."""
-    return round(8 * entry.nbytes / max(parameters(entry), 1), 2)
+    return round(8 * nbytes(entry) / max(parameters(entry), 1), 2)
 
 
 def parameters(entry: Entry) -> int:
