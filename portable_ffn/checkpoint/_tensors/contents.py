@@ -9,10 +9,10 @@ import numpy as np
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files.container import Source, dotted
 from portable_ffn.checkpoint._files.containers import kind_of_file, read_container
-from portable_ffn.checkpoint._files.directory import Index
-from portable_ffn.checkpoint._files.foreign import refuse_adapter_tensors
+from portable_ffn.checkpoint._files.directory import Index, find_files, gguf_parts, left_aside, read_config, read_index
+from portable_ffn.checkpoint._files.foreign import refuse_adapter_files, refuse_adapter_tensors, refuse_names
 from portable_ffn.checkpoint._files.gguf import read_gguf
-from portable_ffn.checkpoint._files.mapped import Mapped, identity, status
+from portable_ffn.checkpoint._files.mapped import Mapped, identity, is_directory, status
 from portable_ffn.checkpoint._files.orbax import is_orbax, read_orbax
 from portable_ffn.checkpoint._files.safetensors import read_header
 from portable_ffn.checkpoint._files.tensor import Encoding, TensorInfo
@@ -32,6 +32,27 @@ class Contents(NamedTuple):
     aliases: dict[str, str]
     files: dict[Path, Source]
     notes: tuple[str, ...] = ()
+
+
+def contents_of(path: Path) -> Contents:
+    """What the headers of the path's files say."""
+    if is_directory(path):
+        found = find_files(path)
+        contents = read_contents(found, read_config(path))
+        read = found if isinstance(found, list) else list({*found.places.values()})
+        if aside := left_aside(path, read):
+            first = ", ".join(sorted(file.name for file in read)[:3])
+            note = f"files: {first} read, not {', '.join(aside[:3])} beside it"
+            contents = contents._replace(notes=(*contents.notes, note))
+        return contents
+    if path.name.endswith(".index.json"):
+        return read_contents(read_index(path), read_config(path.parent))
+    refuse_adapter_files(path.parent, [path.name])
+    if not path.name.endswith(".safetensors") and kind_of_file(path) is None:
+        refuse_names(path.parent, [path.name])
+    if path.name.endswith(".json"):
+        raise CheckpointError(f"{path}: holds no tensors; give the path of the directory")
+    return read_contents(gguf_parts(path) if path.name.endswith(".gguf") else [path], {})
 
 
 def read_contents(found: list[Path] | Index, config: dict[str, Any]) -> Contents:

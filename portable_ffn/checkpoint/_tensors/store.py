@@ -12,13 +12,9 @@ import numpy as np
 from portable_ffn._arrays.dtype import REAL_FLOATING
 from portable_ffn._arrays.kind import kind_of
 from portable_ffn.checkpoint._errors import CheckpointError, guarded
-from portable_ffn.checkpoint._files.containers import kind_of_file
-from portable_ffn.checkpoint._files.directory import find_files, gguf_parts, left_aside, read_config, read_index
 from portable_ffn.checkpoint._files.dtypes import numpy_dtype
-from portable_ffn.checkpoint._files.foreign import refuse_adapter_files, refuse_names
-from portable_ffn.checkpoint._files.mapped import is_directory
 from portable_ffn.checkpoint._files.tensor import TensorInfo
-from portable_ffn.checkpoint._tensors.contents import Contents, read_contents
+from portable_ffn.checkpoint._tensors.contents import Contents, contents_of
 from portable_ffn.checkpoint._tensors.dequantise import dequantise, refusal
 
 
@@ -207,25 +203,4 @@ def open_store(path: str | os.PathLike[str]) -> Store:
     except RuntimeError as error:
         raise FileNotFoundError(f"no such file or directory: {path}: {error}") from None
     with guarded(str(path)):
-        return Store(path, _contents(path))
-
-
-def _contents(path: Path) -> Contents:
-    """What the headers of the path's files say."""
-    if is_directory(path):
-        found = find_files(path)
-        contents = read_contents(found, read_config(path))
-        read = found if isinstance(found, list) else list({*found.places.values()})
-        if aside := left_aside(path, read):
-            first = ", ".join(sorted(file.name for file in read)[:3])
-            note = f"files: {first} read, not {', '.join(aside[:3])} beside it"
-            contents = contents._replace(notes=(*contents.notes, note))
-        return contents
-    if path.name.endswith(".index.json"):
-        return read_contents(read_index(path), read_config(path.parent))
-    refuse_adapter_files(path.parent, [path.name])
-    if not path.name.endswith(".safetensors") and kind_of_file(path) is None:
-        refuse_names(path.parent, [path.name])
-    if path.name.endswith(".json"):
-        raise CheckpointError(f"{path}: holds no tensors; give the path of the directory")
-    return read_contents(gguf_parts(path) if path.name.endswith(".gguf") else [path], {})
+        return Store(path, contents_of(path))
