@@ -71,7 +71,7 @@ ORDER = {
 }
 
 # What the moves alone do not mend; this goes as its whys are done.
-NOT_YET = {"testing", "loops"}
+NOT_YET = {"testing"}
 
 
 def modules():
@@ -145,8 +145,6 @@ def test_inside_a_pipeline_data_goes_one_way(district):
 
 
 def test_no_files_import_each_other_in_a_loop():
-    if "loops" in NOT_YET:
-        pytest.xfail("moved first; its why comes next")
     graph = {name: set(imports(path)) - {""} for name, path in FILES.items() if name}
     try:
         tuple(TopologicalSorter(graph).static_order())
