@@ -35,7 +35,7 @@ class RouterRow(NamedTuple):
     scale : a factor on the weights
     logits : a factor on the logits
     average : the key that says whether the routed and the shared sum are added ("sum") or averaged ("average")
-    latent : names of the projection before the experts, its norm, and the projection behind them
+    latent : names of the projection before the experts, its RMS norm by 1 + gamma, and the projection behind them
     after : the name of an RMS normalisation of the whole sum
     jitter : how near to the largest logit SparseMixer looks
     softcap : the key of a cap of the logits; beyond 0 it is refused

@@ -87,7 +87,8 @@ ROUTERS = (
     ),
     # sigmoid and a bias that selects
     _DEEPSEEK_V3,
-    _DEEPSEEK_V3._replace(models="axk2", groups=Groups(Key("n_group", None), Key("topk_group", None))),
+    # A.X-K2 puts 0, and not -inf, in place of what lies outside the best groups, which a bias may fall below.
+    _DEEPSEEK_V3._replace(models="axk2", groups=Groups(Key("n_group", None), Key("topk_group", None), "refused")),
     _DEEPSEEK_V3._replace(models="beam"),
     _DEEPSEEK_V3._replace(models="axk1", after="post_mlp_layernorm"),
     _DEEPSEEK_V3._replace(models="exaone_moe glm5_next glm5_next_text glm_moe_dsa", groups=_ONE_GROUP),

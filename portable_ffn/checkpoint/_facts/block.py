@@ -1,5 +1,6 @@
 """What a mixture of experts is made of: its router, what else stands under its path, and how its routing is read."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,12 +24,14 @@ SELECTION_LEAVES = (
     "expert_bias",
     "router.expert_bias",
     "gate.expert_bias",
+    "experts.e_score_correction_bias",
     "gate.moe_statics.e_score_correction_bias",
     "moe_statics.e_score_correction_bias",
     "gate.bias",
     "exp_probs_b.bias",
 )
 GATE_LEAVES = ("shared_expert_gate.weight", "ffn_gate_inp_shexp.weight")
+_NUMBERED = re.compile(r"experts\.(expert_)?\d+\.")
 # Routers that hold more than a matrix, by a tensor that only they have.
 _REFUSED = {
     "tid2eid": "experts chosen by a table of token ids (hash routing), which x alone can't be routed by",
@@ -114,7 +117,9 @@ def decide_block(
         )
     gate = next((leaf for leaf in GATE_LEAVES if leaf in own), None)
     inward, outward = _latent(row, prefix, own, scope)
-    after = f"{row.after}.weight" if row.after and f"{row.after}.weight" in own else None
+    after = next((key for key in _norms_behind(row.after, prefix) if key in tensors), None)
+    if row.after and after is None:
+        raise CheckpointError(f"{path} must have its {row.after}, and none is found; expert= loads one of the experts")
     routing, rule = routing_of(row, scope, layer)
     recipe = BlockRecipe(
         f"{prefix}{stem}.weight",
@@ -128,7 +133,7 @@ def decide_block(
         inward,
         outward,
         f"{prefix}bias" if "bias" in own else None,
-        NormRecipe("rms", f"{prefix}{after}", None, eps_of(scope)) if after else None,
+        NormRecipe("rms", after, None, eps_of(scope)) if after else None,
         average_of(row, scope) if has_shared else 1.0,
         identities,
         f"router: {stem}.weight, {routing}",
@@ -150,9 +155,15 @@ def _selection(prefix: str, own: set[str], tensors: Mapping[str, Info]) -> str |
     return beside if beside in tensors else None
 
 
+def _norms_behind(name: str, prefix: str) -> tuple[str, ...]:
+    """Where the normalisation of the whole sum may stand: under the block's path, or beside it in the layer."""
+    parent = prefix.rstrip(".").rpartition(".")[0]
+    return (f"{prefix}{name}.weight", f"{parent}.{name}.weight") if name else ()
+
+
 def _counted(leaf: str) -> bool:
     """Whether a tensor is a count that training keeps, or belongs to an expert past those that the config counts."""
-    return leaf.startswith("experts.") or leaf.endswith(("tokens_per_expert", "num_batches_tracked"))
+    return _NUMBERED.match(leaf) is not None or leaf.endswith(("tokens_per_expert", "num_batches_tracked"))
 
 
 def _selects(row: RouterRow) -> bool:
@@ -171,5 +182,5 @@ def _latent(
     def bias(stem: str) -> str | None:
         return f"{prefix}{stem}.bias" if f"{stem}.bias" in own else None
 
-    recipe: Any = NormRecipe("rms", f"{prefix}{norm}.weight", None, eps_of(scope)) if norm else None
+    recipe: Any = NormRecipe("rms1p", f"{prefix}{norm}.weight", None, eps_of(scope)) if norm else None
     return (f"{prefix}{first}.weight", bias(first), recipe), (f"{prefix}{last}.weight", bias(last))

@@ -17,6 +17,7 @@ def routing_of(row: RouterRow, scope: Scope, layer: int) -> tuple[Routing, str]:
     normalise = _normalises(row.normalise, scope)
     if score == "softmax_of_chosen":
         normalise = False
+    groups = _groups(row, scope)
     try:
         routing = Routing(
             k,
@@ -24,7 +25,7 @@ def routing_of(row: RouterRow, scope: Scope, layer: int) -> tuple[Routing, str]:
             normalise=normalise,
             epsilon=row.epsilon if normalise else 0.0,
             scale=scale,
-            groups=_groups(row, scope),  # type: ignore[arg-type]
+            groups=groups,  # type: ignore[arg-type]
             apply_to=row.apply_to,  # type: ignore[arg-type]
         )
     except (ValueError, TypeError) as error:
@@ -57,6 +58,8 @@ def _groups(row: RouterRow, scope: Scope) -> tuple[int, int, str] | None:
         return None
     if value_of(row.groups.groups, scope) is None:
         return None
+    if row.groups.value == "refused":
+        raise CheckpointError(f"{scope.label} must have no groups of experts: this family's are not computed here")
     count, kept = int(number_of(row.groups.groups, scope)), int(number_of(row.groups.kept, scope))
     return None if count == 1 else (count, kept, row.groups.value)
 
