@@ -36,7 +36,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name == asked:
             module = importlib.import_module(f"portable_ffn.command.{name}")
             module.add_arguments(command)
+            command.add_argument(
+                "-v", "--verbose", action="count", default=0, help="log what is read and decided, and why"
+            )
+    if not given:
+        parser.print_help(sys.stderr)
+        raise SystemExit(2)
     parsed = parser.parse_args(given)
+    if parsed.verbose:
+        from portable_ffn.command._words import log_to_stderr
+
+        log_to_stderr(parsed.verbose)
     if sys.stdout is None:  # closed by who called
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it lasts as long as the process
     try:

@@ -65,6 +65,7 @@ ORDER = {
     "command": (
         ("__init__",),
         ("_words", "_progress", "_arguments"),
+        ("_terminal",),
         ("_apply", "_bench", "_inspect"),
         ("apply", "backends", "bench", "check", "compare", "inspect"),
     ),

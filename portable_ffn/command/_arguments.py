@@ -2,9 +2,11 @@
 
 import argparse
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from portable_ffn.command import CannotRun
@@ -48,17 +50,17 @@ def positive(word: str) -> int:
 
 
 def imported(spelled: str, argument: str = "--ffn") -> Callable[..., Any]:
-    """The function that is spelled package.module:function, from the current directory too.
+    """The function that is spelled package.module:function, from the current directory too, or path/file.py:function.
 
     Raises CannotRun with what went wrong in one line, the error of the module itself included.
     """
-    module, colon, path = spelled.partition(":")
+    module, colon, path = spelled.rpartition(":")
     if not (module and colon and path):
-        raise CannotRun(f"{argument} must be spelled package.module:function, got {spelled!r}")
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.insert(0, here)
+        raise CannotRun(
+            f"{argument} must be spelled package.module:function, or path/file.py:function, got {spelled!r}"
+        )
     try:
-        found: Any = importlib.import_module(module)
+        found = _of_file(module) if module.endswith(".py") else _of_name(module)
     except (Exception, SystemExit) as error:  # a module that ends the process at import has not been checked
         raise CannotRun(f"{argument} {spelled}: {module} can't be imported: {type(error).__name__}: {error}") from None
     for name in path.split("."):
@@ -69,3 +71,34 @@ def imported(spelled: str, argument: str = "--ffn") -> Callable[..., Any]:
         raise CannotRun(f"{argument} {spelled} must be a function, got {type(found).__name__}")
     function: Callable[..., Any] = found
     return function
+
+
+def _of_name(module: str) -> Any:
+    """A module by its name, from the current directory too."""
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)
+    return importlib.import_module(module)
+
+
+def _of_file(path: str) -> Any:
+    """A module by its file, with the files beside it to be imported as in a script."""
+    file = Path(path).expanduser().resolve(strict=True)
+    if (folder := str(file.parent)) not in sys.path:
+        sys.path.insert(0, folder)
+    name = file.stem
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", None) == str(file):
+        return known
+    if known is not None:  # a module of that name is somebody else's
+        name = f"_file_{name}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where pickle and dataclasses look for it
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

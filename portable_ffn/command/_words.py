@@ -3,6 +3,7 @@
 And how a command says anything: through `say`, so that no text out of a file works on a terminal.
 """
 
+import logging
 import re
 import sys
 from typing import TextIO
@@ -21,6 +22,23 @@ def say(text: object, *, stderr: bool = False) -> None:
     """Print a text; what in it can't be seen stands as an escape."""
     to: TextIO = sys.stderr if stderr else sys.stdout
     print(visible(str(text), lines=True), file=to)
+
+
+class _Visible(logging.Formatter):
+    """Records in a line each, with nothing in them that works on a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        return visible(super().format(record))
+
+
+def log_to_stderr(verbose: int) -> None:
+    """Have the records of this package on stderr: what is read and decided, from the second `v` on what is touched."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Visible("%(name)s: %(message)s"))
+    logger = logging.getLogger("portable_ffn")
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
 
 
 def as_options(message: str, *, sides: bool = False) -> str:

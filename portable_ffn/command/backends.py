@@ -5,6 +5,7 @@ import json
 import sys
 from typing import Any
 
+from portable_ffn.command._terminal import say_table
 from portable_ffn.testing import BACKENDS
 
 
@@ -20,6 +21,8 @@ def run(args: argparse.Namespace) -> int:
         json.dump({"backends": rows}, sys.stdout, indent=1)
         print()
         return 0
+    if say_table(("backend", "version", "devices", "dtypes"), [_cells(row) for row in rows]):
+        return 0
     width = max(len(row["name"]) for row in rows)
     for row in rows:
         if row["found"]:
@@ -28,6 +31,13 @@ def run(args: argparse.Namespace) -> int:
             told = f"not found: {row['reason']}"
         print(f"{row['name']:{width}}  {told}")
     return 0
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """One row of the table."""
+    if not row["found"]:
+        return row["name"], "", "", f"not found: {row['reason']}"
+    return row["name"], row["version"], ", ".join(row["devices"]), ", ".join(row["dtypes"])
 
 
 def _described(name: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from portable_ffn.command._bench import request
 from portable_ffn.command._bench.contenders import CONTENDERS, GATED, half_contenders
 from portable_ffn.command._bench.rounds import medians, peak_mib
 from portable_ffn.command._progress import shown
+from portable_ffn.command._terminal import say_table, say_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -146,27 +147,28 @@ def _machine(libraries: list[str]) -> dict[str, Any]:
 
 
 def _print(document: dict[str, Any], memory: bool) -> None:
-    """The table."""
-    machine = ", ".join(f"{name} {value}" for name, value in document["machine"].items())
-    print(machine)
-    columns = ["peak MiB", "output MiB"] if memory else ["floor us", "ours us", "ours/floor", "hand/floor", "ours/hand"]
-    print(
-        f"{'library':8}{'dtype':10}{'tokens':>10}{'size':>13}  {'activation':12}" + "".join(f"{c:>12}" for c in columns)
+    """The table: drawn on a terminal, plain otherwise."""
+    say_text(", ".join(f"{name} {value}" for name, value in document["machine"].items()))
+    measured = (
+        ["peak MiB", "output MiB"] if memory else ["floor us", "ours us", "ours/floor", "hand/floor", "ours/hand"]
     )
-    for row in document["rows"]:
-        name = "swiglu" if row["gated"] else row["activation"]
-        tokens, size = "x".join(map(str, row["tokens"])), f"{row['d_model']}/{row['d_ff']}"
-        line = f"{row['library']:8}{row['dtype']:10}{tokens:>10}{size:>13}  {name:12}"
-        if memory:
-            peak = "?" if row["peak_mib"] is None else f"{row['peak_mib']:.0f}"
-            print(line + f"{peak:>12}{row['output_mib']:>12.0f}")
-            continue
-        us, ratios = row["microseconds"], row["ratios"]
-        cells = [f"{us['floor']:.1f}", f"{us['ours']:.1f}", f"{ratios['ours']['floor']:.2f}"]
-        if "hand" in ratios:
-            cells += [f"{ratios['hand']['floor']:.2f}", f"{ratios['ours']['hand']:.2f}"]
-        else:
-            cells += ["-", "-"]
-        print(line + "".join(f"{cell:>12}" for cell in cells))
+    headings = ["library", "dtype", "tokens", "size", "activation", *measured]
+    rows = [_cells(row, memory) for row in document["rows"]]
+    if not say_table(headings, rows):
+        library, dtype, tokens, size, activation, *columns = headings
+        print(f"{library:8}{dtype:10}{tokens:>10}{size:>13}  {activation:12}" + "".join(f"{c:>12}" for c in columns))
+        for library, dtype, tokens, size, name, *cells in rows:
+            print(f"{library:8}{dtype:10}{tokens:>10}{size:>13}  {name:12}" + "".join(f"{cell:>12}" for cell in cells))
     for note in dict.fromkeys(row["note"] for row in document["rows"] if "note" in row):
-        print(f"-: {note}")
+        say_text(f"-: {note}")
+
+
+def _cells(row: dict[str, Any], memory: bool) -> list[str]:
+    """One row of the table."""
+    tokens, size = "x".join(map(str, row["tokens"])), f"{row['d_model']}/{row['d_ff']}"
+    case = [row["library"], row["dtype"], tokens, size, "swiglu" if row["gated"] else row["activation"]]
+    if memory:
+        return [*case, "?" if row["peak_mib"] is None else f"{row['peak_mib']:.0f}", f"{row['output_mib']:.0f}"]
+    us, ratios = row["microseconds"], row["ratios"]
+    hand = [f"{ratios['hand']['floor']:.2f}", f"{ratios['ours']['hand']:.2f}"] if "hand" in ratios else ["-", "-"]
+    return [*case, f"{us['floor']:.1f}", f"{us['ours']:.1f}", f"{ratios['ours']['floor']:.2f}", *hand]

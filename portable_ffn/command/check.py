@@ -1,19 +1,22 @@
 """`portable-ffn check`: the matrix on this machine, for this package, somebody's function, or a model's layers."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from portable_ffn import ACTIVATIONS, ClippedGate, feed_forward
+from portable_ffn._activations.table import named
 from portable_ffn.command import CannotRun
 from portable_ffn.command._arguments import imported, natural
 from portable_ffn.command._progress import Show, shown
+from portable_ffn.command._terminal import say_text
 from portable_ffn.command._words import as_options, say
 from portable_ffn.testing import BACKENDS, Report, Row, check
 from portable_ffn.testing._backends.select import select
 from portable_ffn.testing._check_model import LIBRARIES
+from portable_ffn.testing._inputs.cases import chosen as chosen_cases
 from portable_ffn.testing._report.page import missing_folder
 
 # What is run where no activation is asked for: two networks on every case, the others where they bend and where they
@@ -39,7 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gated", action="store_true", help="with the linear branch V, c")
     parser.add_argument("--no-bias", action="store_true", help="without biases")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--ffn", metavar="MODULE:FUNCTION", help="check this function(x, W1, b1, W2, b2[, V, c])")
+    what.add_argument(
+        "--ffn",
+        metavar="MODULE:FUNCTION",
+        help="check this function(x, W1, b1, W2, b2[, V, c]); a file's is path/file.py:function",
+    )
     what.add_argument("--model", metavar="DIR", help="check the layers of this checkpoint with their own weights")
     parser.add_argument("--inputs", metavar="FILE", help="with --model: layers.N.x, and layers.N.y64, in safetensors")
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="of the random numbers (0)")
@@ -58,7 +65,10 @@ def run(args: argparse.Namespace) -> int:
             report = _function(args, progress)
         else:
             report = _ours(args, progress)
-    say(report.to_json() if args.json else report)
+    if args.json:
+        say(report.to_json())
+    else:
+        say_text(str(report))
     if args.html is not None:
         try:
             report.to_html(args.html)
@@ -76,8 +86,11 @@ def _refuse_missing(args: argparse.Namespace) -> None:
         raise CannotRun("--inputs are those of a model; give --model too")
     if args.model is not None and (args.gated or args.no_bias):
         raise CannotRun("--gated and --no-bias are facts of a model's weights; leave them out")
-    if args.activation is not None and args.model is None and args.activation not in ACTIVATIONS:
-        raise CannotRun(f"--activation must be one of {', '.join(ACTIVATIONS)}, got {args.activation!r}")
+    if args.activation is not None and args.model is None:
+        try:
+            named(args.activation)
+        except ValueError as error:
+            raise CannotRun(as_options(str(error))) from None
     if args.html is not None:
         try:
             missing_folder(Path(args.html).expanduser())
@@ -98,13 +111,15 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
     return {"backends": args.backend, "devices": args.device, "dtypes": args.dtype, "seed": args.seed}
 
 
-def _ours(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
+def _ours(args: argparse.Namespace, progress: "_Counting") -> Report:
     """The network of this package: the one that was asked for, or the table."""
     asked = args.activation is not None or args.gated or args.no_bias
     networks = ((args.activation or "relu", args.gated, not args.no_bias, None),) if asked else NETWORKS
     chosen = _chosen(args)
     # What is run on few cases is run once a library: its other ways of running have the networks above.
     libraries = args.backend or [name for name in LIBRARIES if BACKENDS[name].missing() is None]
+    for *_, cases in networks:
+        progress.expect(args.backend if cases is None else libraries, args, cases)
     reports = [
         check(
             partial(feed_forward, activation=activation),
@@ -122,9 +137,10 @@ def _ours(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
     return Report(rows, reports[0].versions, reports[0].absent, ran)
 
 
-def _function(args: argparse.Namespace, progress: Callable[[Row], None]) -> Report:
+def _function(args: argparse.Namespace, progress: "_Counting") -> Report:
     """Somebody's function."""
     fn = imported(args.ffn)
+    progress.expect(args.backend, args, None)
     try:
         return check(
             fn,
@@ -158,6 +174,16 @@ class _Counting:
     def __init__(self, show: Show) -> None:
         self.show = show
         self.rows = self.bad = 0
+        self.total: int | None = None
+
+    def expect(self, backends: Sequence[str] | None, args: argparse.Namespace, cases: Sequence[str] | None) -> None:
+        """So many rows more, of one network on its cases."""
+        places = select(backends, args.device, args.dtype).places
+        rows = sum(
+            len(place.dtypes) * sum(case.first or not place.backend.slow for case in chosen_cases(cases))
+            for place in places
+        )
+        self.total = (self.total or 0) + rows
 
     def __call__(self, row: Row) -> None:
         """One more row."""
@@ -165,4 +191,5 @@ class _Counting:
         self.bad += row.status in ("fail", "error")
         bad = f", {self.bad} not passed" if self.bad else ""
         what = f"{row.backend} {row.device} {row.dtype}, {row.activation}, {row.case}"
-        self.show(f"{self.rows} rows{bad}: {what}", self.rows, None)
+        of = "" if self.total is None else f" of {self.total}"
+        self.show(f"{self.rows}{of} rows{bad}: {what}", self.rows, self.total)

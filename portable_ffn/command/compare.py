@@ -10,6 +10,7 @@ from typing import Any
 from portable_ffn.command import CannotRun
 from portable_ffn.command._arguments import add_facts, facts_of, imported, natural
 from portable_ffn.command._progress import shown
+from portable_ffn.command._terminal import say_text
 from portable_ffn.command._words import as_options, say
 from portable_ffn.testing import BACKENDS, Comparison, Layer, compare_models
 
@@ -22,7 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     kinds = "a checkpoint: a directory, an index, or a file"
     parser.add_argument("a", metavar="A", help=f"{kinds}; it says what is meant")
-    parser.add_argument("b", metavar="B", help=f"{kinds}; or package.module:function(x, W1, b1, W2, b2[, V, c])")
+    parser.add_argument(
+        "b",
+        metavar="B",
+        help=f"{kinds}; or package.module:function(x, W1, b1, W2, b2[, V, c]), or path/file.py:function",
+    )
     parser.add_argument("--layer", type=int, metavar="N", help="this layer alone")
     parser.add_argument("--inputs", metavar="FILE", help="what enters each layer: layers.N.x in safetensors")
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="of random inputs (0)")
@@ -43,7 +48,10 @@ def run(args: argparse.Namespace) -> int:
     """0 where all layers agree, 1 where something differs, 2 where it could not run."""
     comparison = _in_options(_compared(args))
     _tell_of_missing(args)
-    say(comparison.to_json() if args.json else _short(comparison))
+    if args.json:
+        say(comparison.to_json())
+    else:
+        say_text(str(_short(comparison)))
     if args.html is not None:
         try:
             comparison.to_html(args.html)
@@ -134,7 +142,7 @@ def _compared(args: argparse.Namespace) -> Comparison:
 
 def model(spelled: str, side: str) -> str | Callable[..., Any]:
     """A path as it is; what is none and spelled package.module:function, that function."""
-    if not Path(spelled).expanduser().exists() and re.fullmatch(r"\w+(\.\w+)*:\w+(\.\w+)*", spelled):
+    if not Path(spelled).expanduser().exists() and re.fullmatch(r"(\w+(\.\w+)*|.+\.py):\w+(\.\w+)*", spelled):
         return imported(spelled, side)
     return spelled
 

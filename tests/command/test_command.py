@@ -247,7 +247,7 @@ def test_progress_goes_to_stderr(capsys, monkeypatch):
     monkeypatch.setattr("portable_ffn.command._progress.SECONDS", 0.0)
     _, out, err = ran(capsys, "check", "--backend", "numpy", "--dtype", "float64", "--activation", "relu", "--json")
     assert json.loads(out)["passed"]
-    assert err.splitlines()[0] == "1 rows: numpy cpu float64, relu, curve"
+    assert err.splitlines()[0] == f"1 of {len(err.splitlines())} rows: numpy cpu float64, relu, curve"
     assert len(err.splitlines()) == 22
 
 

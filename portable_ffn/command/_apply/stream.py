@@ -4,6 +4,7 @@ A killed run leaves TARGET.partial and TARGET.journal; the next run of the same 
 blocks, so that it ends with the same bytes. A run of other work begins anew.
 """
 
+import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,8 @@ from portable_ffn.command._apply.ends import Source, Target
 from portable_ffn.command._apply.journal import Crcs, Journal, crc_of, crc_of_input
 from portable_ffn.command._progress import shown
 from portable_ffn.command._words import one_line
+
+_log = logging.getLogger(__name__)
 
 SAFE_EVERY = 0.25
 """Seconds of work that a killed run may lose, where the disk is fast enough."""
@@ -79,6 +82,7 @@ def _run(work: Work, target: Target, journal: Journal) -> Run:
     else:
         _tell_of_other_work(target.path, journal, work.key)
         block, done = _begin(work, target, journal), 0
+    _log.info("%s: blocks of %d rows, from row %d of %d on", target.path.name, block, done, target.rows)
     with shown(last=True) as show:
         _fill(work, target, journal, done, block, lambda done: show(_told(target, done), done, target.rows))
     must_be_of_this_input(work.source, journal, block)

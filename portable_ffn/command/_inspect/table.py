@@ -1,14 +1,13 @@
 """The layers of a checkpoint as a table for a terminal."""
 
-import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._tensors.store import Store
-from portable_ffn.checkpoint._visible import visible
 from portable_ffn.command._inspect.memories import Statistics
 from portable_ffn.command._inspect.summary import Row, numbers
+from portable_ffn.command._terminal import say_table, say_text
 from portable_ffn.command._words import say
 
 _HEADINGS = (
@@ -49,37 +48,37 @@ def print_layers(
 ) -> None:
     """Everything, for a reader."""
     model = store.config.get("model_type")
-    say(f"{store.path}: {f'{model}, ' if isinstance(model, str) else ''}{_short(total)} parameters")
+    say_text(f"{store.path}: {f'{model}, ' if isinstance(model, str) else ''}{_short(total)} parameters")
     if table:
         _table(_HEADINGS, [_cells(row) for row in table])
-        say("grounds")
+        say_text("grounds")
         for row in table:
-            say(f"  {row.stack} {row.form} ({row.names[0]}): {'; '.join(row.evidence)}")
+            say_text(f"  {row.stack} {row.form} ({row.names[0]}): {'; '.join(row.evidence)}")
     elif not any_found:
-        say("no feed-forward layer under names that are known")
+        say_text("no feed-forward layer under names that are known")
     if not table:
         for note in store.notes:
-            say(note)
+            say_text(note)
     for warning in warnings:
-        say(f"warning: {warning}")
+        say_text(f"warning: {warning}")
     if unread:
-        say("not understood")
+        say_text("not understood")
         for item in unread[:_SHOWN]:
             more = "" if item["count"] == 1 else f" and {item['count'] - 1} more"
-            say(f"  {item['where']}{more}: {item['why']}")
+            say_text(f"  {item['where']}{more}: {item['why']}")
         if len(unread) > _SHOWN:
-            say(f"  ... and {len(unread) - _SHOWN} more kinds")
+            say_text(f"  ... and {len(unread) - _SHOWN} more kinds")
     for entry, one, bad in stats:
         if one is None:
             held = "holds" if len(bad) == 1 else "hold"
-            say(f"{entry.name}: {', '.join(bad)} {held} NaN or infinite numbers, so nothing is counted")
+            say_text(f"{entry.name}: {', '.join(bad)} {held} NaN or infinite numbers, so nothing is counted")
             continue
-        say(
+        say_text(
             f"{entry.name}: {one.active:.1%} of the hidden units active for a token ({one.zero:.1%} zero), over "
             f"{one.tokens} tokens; the strongest memories"
         )
         for memory in one.memories:
-            say(
+            say_text(
                 f"  unit {memory.unit:6}  coefficient {memory.coefficient:.4g}  value's length {memory.length:.4g}  "
                 f"active {memory.active:.0%}"
             )
@@ -114,19 +113,8 @@ def _short(number: int) -> str:
 
 
 def _table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    """A table: by rich on a terminal where it is installed, plain otherwise."""
-    if sys.stdout.isatty():
-        try:
-            from rich.console import Console
-            from rich.table import Table
-        except ImportError:
-            pass
-        else:
-            table = Table(*headings)
-            for row in cells:
-                table.add_row(*map(visible, row))
-            Console().print(table)
-            return
-    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
-    for row in (headings, *cells):
-        say("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    """A table: drawn on a terminal, plain otherwise."""
+    if not say_table(headings, cells):
+        widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+        for row in (headings, *cells):
+            say("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
