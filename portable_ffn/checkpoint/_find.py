@@ -1,5 +1,6 @@
 """From a store to its entries: every candidate named, numbered, decided, and in the order of the layers."""
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -20,9 +21,12 @@ from portable_ffn.checkpoint._layers.numbering import NetworkSlice, idle, layer_
 from portable_ffn.checkpoint._layers.paths import in_a_stack, natural
 from portable_ffn.checkpoint._own_file import is_own
 from portable_ffn.checkpoint._tensors.store import Store, open_store
+from portable_ffn.checkpoint._visible import visible
 
 MOST_NETWORKS: Final = 200_000
 """Of one checkpoint, each expert counted; the largest published have 25,000."""
+
+_log = logging.getLogger(__name__)
 
 
 def find(
@@ -74,7 +78,12 @@ def find(
 def entries(store: Store, facts: Facts) -> list[Entry]:
     """All feed-forward layers of a checkpoint, in the order of stacks and layers."""
     with guarded(str(store.path)):
-        return [own_entry(store, facts)] if is_own(store) else _entries(store, facts)
+        found = [own_entry(store, facts)] if is_own(store) else _entries(store, facts)
+    _log.info("%s: %d tensors", visible(str(store.path)), len(store.tensors))
+    for entry in found:
+        told = f"{entry.form}; {'; '.join(entry.evidence)}" if entry.problem is None else str(entry.problem)
+        _log.info("%s", visible(f"{entry.name}: {told}"))
+    return found
 
 
 def _entries(store: Store, facts: Facts) -> list[Entry]:

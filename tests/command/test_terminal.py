@@ -117,10 +117,10 @@ def test_verbose_logs_what_is_read_and_decided(cases, capsys):
     logger = logging.getLogger("portable_ffn")
     handlers, level = list(logger.handlers), logger.level
     try:
-        main(["inspect", str(cases / "golden" / "llama"), "-v", "--json"])
+        main(["inspect", str(cases / "golden" / "bert"), "-v", "--json"])
     finally:
         logger.handlers[:] = handlers
         logger.setLevel(level)
     err = capsys.readouterr().err
-    assert "model.layers.0.mlp: gated; names: gate_proj" in err
+    assert "encoder.layer.0: dense; names: " in err
     assert " tensors\n" in err
