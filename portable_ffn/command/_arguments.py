@@ -56,9 +56,8 @@ def imported(spelled: str, argument: str = "--ffn") -> Callable[..., Any]:
     """
     module, colon, path = spelled.rpartition(":")
     if not (module and colon and path):
-        raise CannotRun(
-            f"{argument} must be spelled package.module:function, or path/file.py:function, got {spelled!r}"
-        )
+        file = "; a function of a file is path/file.py:function"
+        raise CannotRun(f"{argument} must be spelled package.module:function, got {spelled!r}{file}")
     try:
         found = _of_file(module) if module.endswith(".py") else _of_name(module)
     except (Exception, SystemExit) as error:  # a module that ends the process at import has not been checked

@@ -162,7 +162,7 @@ def test_the_default_on_one_library(capsys):
 def test_a_table_of_library_device_dtype_error_and_verdict(capsys):
     _, out, _ = ran(capsys, "check", "--backend", "numpy", "--backend", "array-api-strict", "--dtype", "float64",
                     "--activation", "silu", "--gated", "--no-bias")  # fmt: skip
-    lines = [line.split() for line in out.splitlines()]
+    lines = [line.split() for line in out.splitlines()][1:]  # behind the verdict
     assert lines[0] == ["library", "device", "dtype", "error/bound", "verdict"]
     assert [line[:3] for line in lines[1:3]] == [
         ["numpy", "cpu", "float64"],
@@ -181,6 +181,29 @@ def test_somebodys_function(capsys, theirs):
         capsys, "check", "--ffn", "their_networks:Nested.right", "--backend", "numpy", "--dtype", "float32"
     )
     assert status == 0
+
+
+def test_a_function_of_a_file(capsys, tmp_path):
+    """Wherever it lies, whatever lies beside it, and though a module of that name is there."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "beside_json.py").write_text("import numpy as np\n")
+    text = "from beside_json import np\n\ndef f(x, W1, b1, W2, b2):\n    return np.maximum(x @ W1 + b1, 0) @ W2 + b2\n"
+    (folder / "json.py").write_text(text)
+    status, out, _ = ran(
+        capsys, "check", "--ffn", f"{folder / 'json.py'}:f", "--backend", "numpy", "--dtype", "float64"
+    )
+    assert (status, out.splitlines()[0]) == (0, "passed: 22 pass")
+    status, _, err = ran(capsys, "check", "--ffn", f"{folder / 'none.py'}:f")
+    assert status == 2
+    assert "can't be imported: FileNotFoundError" in err
+
+
+@pytest.mark.parametrize(("said", "meant"), [("swish", "'silu'"), ("swiglu", "'silu', with V")])
+def test_another_word_for_an_activation(capsys, said, meant):
+    status, _, err = ran(capsys, "check", "--activation", said)
+    assert status == 2
+    assert f"did you mean {meant}" in err
 
 
 def test_somebodys_function_that_differs(capsys, theirs):
