@@ -68,6 +68,33 @@ def test_a_gated_graph_of_keras(tmp_path):
     np.testing.assert_array_equal(network.weights.V, V)
 
 
+@pytest.mark.parametrize(
+    "second",
+    [
+        {"class_name": "Activation", "config": {"name": "act", "activation": "leaky_relu"}},
+        {"class_name": "ReLU", "config": {"name": "act", "max_value": 6.0}},
+        {"class_name": "Activation", "config": {"name": "act", "activation": {"class_name": "gelu"}}},
+    ],
+)
+def test_an_activation_that_keras_means_otherwise_is_asked_for(tmp_path, second):
+    second = second | {"inbound_nodes": [[["one", 0, 0, {}]]]}
+    graph = [dense("one", "linear", "in"), second, dense("two", "linear", "act")]
+    legacy(tmp_path / "m.h5", {"one": (W1, B1), "two": (W2, B2)}, {"config": {"layers": graph}})
+    with pytest.raises(checkpoint.Undecided) as caught:
+        checkpoint.load(tmp_path)
+    assert caught.value.argument == "activation"
+
+
+def test_gpt2_of_tensorflow(tmp_path):
+    """Its lists are numbered with _._ between, its biases are matrices of one row, its matrices called weight."""
+    with h5py.File(tmp_path / "tf_model.h5", "w") as file:
+        path = "transformer/tfgpt2/transformer/h_._0/mlp/"
+        for name, array in (("c_fc", (W1, B1)), ("c_proj", (W2, B2))):
+            file[f"{path}{name}/weight:0"], file[f"{path}{name}/bias:0"] = array[0], array[1][None]
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2", "activation_function": "gelu_new"}))
+    same(checkpoint.load(tmp_path), "gelu_tanh")
+
+
 def numbered(path, layers):
     """A .weights.h5 in the layout of Keras 3."""
     with h5py.File(path, "w") as file:

@@ -40,7 +40,8 @@ def needs(path: Path, package: str, extra: str, what: str) -> CheckpointError:
 
 def dotted(name: str) -> str:
     """A path of JAX, Keras or TensorFlow as a dotted one: layers.0.mlp.wi.kernel."""
-    name = re.sub(r":\d+$", "", name).replace("layer_._", "layer.").replace("/", ".").strip(".")
+    # transformers' TensorFlow classes number a list's members with _._ between.
+    name = re.sub(r"_\._(\d+)", r".\1", re.sub(r":\d+$", "", name)).replace("/", ".").strip(".")
     # flax.nnx wraps each array once more.
     return re.sub(r"\.(value|raw_value)$", "", name)
 

@@ -39,7 +39,7 @@ class Hdf5File:
     def array(self, info: TensorInfo) -> np.ndarray[Any, Any]:
         """The dataset in memory."""
         with _opened(self.path) as file:
-            array = np.asarray(file[info.name][()])
+            array = _one_axis(np.asarray(file[info.name][()]), info.name)
         if array.shape != info.shape or array.dtype.name != info.dtype:
             raise CheckpointError(f"{self.path}: {info.name[:200]!r} has changed since it was opened")
         return array
@@ -111,7 +111,18 @@ def _walk(path: Path, group: Any, prefix: str, infos: list[TensorInfo], layers: 
                 raise CheckpointError(f"{path}: {name[:200]!r} lies in other files, which are not read")
             nbytes = found.size * found.dtype.itemsize if found.size else 0
             check_size(path, name, nbytes, found.id.get_storage_size())
-            infos.append(TensorInfo(name, found.dtype.name, tuple(found.shape or ()), path, 0, nbytes))
+            shape = tuple(found.shape or ())
+            infos.append(TensorInfo(name, found.dtype.name, _bias_shape(shape, name), path, 0, nbytes))
+
+
+def _bias_shape(shape: tuple[int, ...], name: str) -> tuple[int, ...]:
+    """A shape; transformers' Conv1D for TensorFlow keeps a bias as a matrix of one row."""
+    return shape[1:] if len(shape) == 2 and shape[0] == 1 and "bias" in name.rpartition("/")[2] else shape
+
+
+def _one_axis(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    """The same of an array."""
+    return array.reshape(_bias_shape(array.shape, name))
 
 
 def _text(value: Any) -> str | None:

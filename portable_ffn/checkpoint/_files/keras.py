@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 from portable_ffn.checkpoint._files.tensor import TensorInfo
 
 _PASSING: Final = frozenset({"Dropout", "GaussianDropout", "AlphaDropout", "GaussianNoise", "ActivityRegularization"})
+# Activations that Keras and the others mean alike by these words; its leaky_relu, say, is another's.
+_ALIKE: Final = frozenset({"relu", "gelu", "silu", "swish", "tanh", "sigmoid", "elu", "mish", "softplus", "linear"})
 _MADE_UP: Final = re.compile(r"dense(_\d+)?")
 
 
@@ -42,7 +44,7 @@ def config_of(text: str | None) -> KerasConfig:
     networks = tuple(network for name in layers if (network := _network(name, layers)) is not None)
     told = {network.activation for network in networks}
     settings: dict[str, Any] = {"model_type": "keras"} if layers else {}
-    if len(told) == 1:
+    if len(told) == 1 and told <= _ALIKE:
         settings["hidden_act"] = told.pop()
     return KerasConfig(networks, settings)
 
@@ -68,6 +70,9 @@ def _layers(found: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, _La
         if not isinstance(name, str) or not isinstance(kind, str):
             continue
         given = settings.get("activation")
+        if kind == "ReLU":
+            bent = any(settings.get(key) for key in ("max_value", "negative_slope", "threshold"))
+            given = {"relu": bent} if bent else "relu"
         activation = given if isinstance(given, str) else "" if given is None else "unknown"
         before = tuple(dict.fromkeys(_sources(row.get("inbound_nodes")))) if "inbound_nodes" in row else last
         yield name, _Layer(kind, activation, before)
@@ -121,10 +126,8 @@ def _back(name: str, layers: Mapping[str, _Layer]) -> tuple[str | None, str]:
         layer = layers.get(name)
         if layer is None:
             return None, activation
-        if layer.kind == "Activation" and not activation:
+        if layer.kind in ("Activation", "ReLU") and not activation:
             activation = layer.activation
-        elif layer.kind in ("ReLU", "GELU") and not activation:
-            activation = layer.kind.lower()
         elif layer.kind not in _PASSING:
             return name, activation
         if len(layer.before) != 1:
