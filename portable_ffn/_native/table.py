@@ -53,7 +53,7 @@ def _jax() -> Row:
 ROWS: Mapping[str, Callable[[], Row]] = {"numpy": _numpy, "torch": _torch, "jax": _jax}
 
 _loaded: dict[str, Row] = {}
-# The type of an array -> its library's small call, once one call has gone the long way.
+# The type of an array -> its library's small call, once a call was checked in full.
 _small: dict[type, Callable[..., Array | None]] = {}
 # Not empty inside `without_native`.
 _off: list[None] = []

@@ -77,7 +77,7 @@ def small(
     try:
         return compiled(x, W1, b1, W2, b2, V, c)
     except (TypeError, ValueError):
-        return None  # the long way says what is wrong
+        return None  # the checks say what is wrong
 
 
 def _traced(arrays: tuple[Array, ...]) -> bool:

@@ -33,7 +33,7 @@ def small(
     try:
         combine = _checked.get(_key(activation, x, W1, b1, W2, b2, V, c))
     except AttributeError:
-        return None  # no array: the long way says so
+        return None  # no array: the checks say so
     return None if combine is None else silently(network, x, W1, b1, W2, b2, V, c, combine, x.dtype)
 
 

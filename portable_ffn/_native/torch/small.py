@@ -41,7 +41,7 @@ def small(
     try:
         steps = _checked.get(_key(activation, x, W1, b1, W2, b2, V, c))
     except (AttributeError, RuntimeError):
-        return None  # no array, or a nested one that has no shape: the long way says so
+        return None  # no array, or a nested one that has no shape: the checks say so
     if steps is None:
         return None
     recorded, in_place = steps
