@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "_network": ("_native", "_activations", "_transfer", "_arrays"),
     # Weights is the one thing that the tower shares with what it checks.
     TOWER: ("_network.weights",),
-    "adapters": _CORE,
+    "adapters": (*_CORE, "experts"),
     "experts": _CORE,
     "checkpoint": (*_CORE, "experts"),
     "testing": (*_CORE, TOWER, "adapters", "experts", "checkpoint"),

@@ -15,6 +15,8 @@ try:
 except ImportError as error:
     raise missing("Equinox", "equinox") from error
 
+from portable_ffn.adapters._equinox_experts import Experts as Experts
+
 
 class FeedForward(eqx.Module):
     """act(x W1 + b1) W2 + b2, or, gated, (act(x W1 + b1) * (x V + c)) W2 + b2, with dropout on the hidden layer.

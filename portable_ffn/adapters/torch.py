@@ -12,6 +12,8 @@ try:
 except ImportError as error:
     raise missing("PyTorch", "torch") from error
 
+from portable_ffn.adapters._torch_experts import Experts as Experts
+
 
 class FeedForward(torch.nn.Module):
     """act(x W1 + b1) W2 + b2, or, gated, (act(x W1 + b1) * (x V + c)) W2 + b2, with dropout on the hidden layer.
