@@ -39,6 +39,9 @@ class Comparison(Compared):
         content = {"passed": self.passed, "first": first, **asdict(self)}
         for record, layer in zip(content["layers"], self.layers, strict=True):
             record["cause"] = layer.cause
+            if record["example"] is not None:
+                # The arrays of a whole case are for the report's files.
+                del record["example"]["inputs"]
         return json.dumps(json_numbers(content), indent=1, allow_nan=False)
 
     def to_html(self, path: str | Path) -> None:
@@ -56,6 +59,7 @@ class Comparison(Compared):
                 verdict += f" ({layer.message})"
             table.append((layer.title, layer.dtype, number(layer.worst), number(layer.median), verdict))
         lines = [f"A: {self.a}", f"B: {self.b}", *aligned(table)]
+        lines += [f"{layer.title}: {layer.loss.says}" for layer in self.layers if layer.loss is not None]
         if self.first is not None:
             lines.append(f"the first that differs is {self.first.title}: {self.first.message}")
             lines.append(f"  because: {self.first.cause or 'nothing that is known explains it'}")

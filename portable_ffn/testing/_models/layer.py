@@ -9,6 +9,7 @@ import numpy as np
 from portable_ffn.testing._backends.arrays import Float64
 from portable_ffn.testing._measure.compare import Agreement, shares
 from portable_ffn.testing._measure.example import Example
+from portable_ffn.testing._models.quantised import Loss
 from portable_ffn.testing._models.unequal import Unequal
 from portable_ffn.testing._report.rows import either
 
@@ -40,6 +41,8 @@ class Layer:
         The weights that differ.
     example : Example or None
         The smallest input that shows the difference.
+    loss : Loss or None
+        What quantisation costs, where either side is quantised.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Layer:
     message: str = ""
     unequal: tuple[Unequal, ...] = ()
     example: Example | None = None
+    loss: Loss | None = None
 
     @property
     def cause(self) -> str:

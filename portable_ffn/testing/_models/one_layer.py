@@ -13,6 +13,7 @@ from portable_ffn.testing._inputs.layers import Given, random_inputs
 from portable_ffn.testing._models.against_function import against_function
 from portable_ffn.testing._models.against_network import against_network
 from portable_ffn.testing._models.layer import Layer
+from portable_ffn.testing._models.quantised import format_of, loss_of
 from portable_ffn.testing._report.text import said
 
 TOKENS = 8
@@ -38,7 +39,9 @@ class OneLayer:
             x = self._x(entry.layer, network.weights.d_model)
             if callable(other):
                 return against_function(record, network, other, x, self.dtype, self.library, self._explains)
-            return against_network(record, network, other.load(), x, self.dtype, self._explains)
+            theirs = other.load()
+            record = replace(record, loss=loss_of((format_of(entry), format_of(other)), network, theirs, x))
+            return against_network(record, network, theirs, x, self.dtype, self._explains)
         except (Exception, SystemExit) as error:  # a function that ends the process has not been compared
             return replace(record, message=said(error))
 

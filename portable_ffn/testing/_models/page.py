@@ -3,6 +3,7 @@
 import math
 
 from portable_ffn.testing._models.layer import Compared, Layer
+from portable_ffn.testing._models.quantised_page import losses
 from portable_ffn.testing._report.html_cell import example
 from portable_ffn.testing._report.page import figure, frame, shade, text
 
@@ -27,6 +28,7 @@ def page(comparison: Compared) -> str:
         _first(comparison),
         *_alone(comparison),
         f"<h2>Error by layer</h2>{chart(layers)}" if layers else "",
+        losses(layers),
         "".join(_layer(number, layer) for number, layer in enumerate(layers)),
     ]
     return frame(f"portable_ffn: {verdict}", "\n".join(body))
