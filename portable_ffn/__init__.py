@@ -7,6 +7,8 @@ Array type in is array type out: NumPy, PyTorch, JAX, CuPy, Dask, MLX, ndonnx, a
 library that follows the standard, on the device where the arrays lie. Importing this loads none of them.
 """
 
+from typing import Any
+
 from portable_ffn._activations.gates import ClippedGate
 from portable_ffn._activations.table import ACTIVATIONS
 from portable_ffn._network.feed_forward import feed_forward, hidden
@@ -29,3 +31,18 @@ __all__ = [
     "rms_norm",
     "sublayer",
 ]
+
+# Rooms with a face of their own, each imported at its first touch.
+_ROOMS = ("adapters", "checkpoint", "experts", "oracle", "testing")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return import_module(f"{__name__}.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_ROOMS, "__version__"])

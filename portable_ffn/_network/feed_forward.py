@@ -5,13 +5,13 @@ from portable_ffn._arrays.arguments import Call, checked
 from portable_ffn._arrays.deferred import deferred, stands_for_an_array
 from portable_ffn._arrays.explain import explaining
 from portable_ffn._arrays.shapes import HIDDEN, NAMES
-from portable_ffn._arrays.typing import Activation, Array
+from portable_ffn._arrays.typing import Array, ArrayT, KnownActivation
 from portable_ffn._native import table
 from portable_ffn._network import generic
 
 
 def feed_forward(
-    x: Array,
+    x: ArrayT,
     W1: Array,
     b1: Array | None,
     W2: Array,
@@ -19,8 +19,8 @@ def feed_forward(
     V: Array | None = None,
     c: Array | None = None,
     *,
-    activation: Activation = "relu",
-) -> Array:
+    activation: KnownActivation = "relu",
+) -> ArrayT:
     """The position-wise feed-forward network of the Transformer, on arrays of any library.
 
     act(x W1 + b1) W2 + b2 where V is None, (act(x W1 + b1) * (x V + c)) W2 + b2 where it is given.
@@ -93,14 +93,14 @@ def _network(call: Call) -> Array:
 
 
 def hidden(
-    x: Array,
+    x: ArrayT,
     W1: Array,
     b1: Array | None,
     V: Array | None = None,
     c: Array | None = None,
     *,
-    activation: Activation = "relu",
-) -> Array:
+    activation: KnownActivation = "relu",
+) -> ArrayT:
     """The activated hidden layer act(x W1 + b1), or act(x W1 + b1) * (x V + c).
 
     Parameters

@@ -11,7 +11,7 @@ from portable_ffn._arrays.explain import explaining
 from portable_ffn._arrays.kind import not_an_array
 from portable_ffn._arrays.promotion import astype
 from portable_ffn._arrays.shapes import NAMES, shape_of
-from portable_ffn._arrays.typing import Activation, Array
+from portable_ffn._arrays.typing import Array, ArrayT, KnownActivation
 from portable_ffn._native import table
 from portable_ffn._network import generic
 from portable_ffn._network.feed_forward import network
@@ -19,7 +19,7 @@ from portable_ffn._network.weights import Weights
 
 
 def feed_forward_vjp(
-    x: Array,
+    x: ArrayT,
     W1: Array,
     b1: Array | None,
     W2: Array,
@@ -27,8 +27,8 @@ def feed_forward_vjp(
     V: Array | None = None,
     c: Array | None = None,
     *,
-    activation: Activation = "relu",
-) -> tuple[Array, "Pullback"]:
+    activation: KnownActivation = "relu",
+) -> tuple[ArrayT, "Pullback"]:
     """The network and its pullback, the gradient of sum(y * dy) by every argument, on arrays of any library.
 
     Parameters

@@ -10,10 +10,10 @@ from portable_ffn._arrays.explain import explaining
 from portable_ffn._arrays.number import as_float
 from portable_ffn._arrays.promotion import astype, cast
 from portable_ffn._arrays.shapes import LAYER_NORM, RMS_NORM
-from portable_ffn._arrays.typing import Array, Namespace
+from portable_ffn._arrays.typing import Array, ArrayT, Namespace
 
 
-def layer_norm(x: Array, gamma: Array | None, beta: Array | None = None, *, eps: float = 1e-5) -> Array:
+def layer_norm(x: ArrayT, gamma: Array | None, beta: Array | None = None, *, eps: float = 1e-5) -> ArrayT:
     """gamma (x - mean) / sqrt(variance + eps) + beta over the last axis.
 
     Parameters
@@ -51,7 +51,7 @@ def layer_norm(x: Array, gamma: Array | None, beta: Array | None = None, *, eps:
     return _norm(normalised, LAYER_NORM, (x, gamma, beta))
 
 
-def rms_norm(x: Array, gamma: Array | None, *, eps: float = 1e-6, offset: float = 0.0) -> Array:
+def rms_norm(x: ArrayT, gamma: Array | None, *, eps: float = 1e-6, offset: float = 0.0) -> ArrayT:
     """(offset + gamma) x / sqrt(mean(x**2) + eps) over the last axis.
 
     Parameters

@@ -9,18 +9,18 @@ from portable_ffn._arrays.kind import not_an_array
 from portable_ffn._arrays.library import library_of
 from portable_ffn._arrays.promotion import add
 from portable_ffn._arrays.shapes import shape_of
-from portable_ffn._arrays.typing import Activation, Array
+from portable_ffn._arrays.typing import Array, ArrayT, KnownActivation
 from portable_ffn._network.feed_forward import feed_forward
 
 
 def sublayer(
-    x: Array,
+    x: ArrayT,
     weights: Sequence[Array | None],
     norm: Callable[[Array], Array],
     *,
-    activation: Activation = "relu",
+    activation: KnownActivation = "relu",
     order: Literal["post", "pre"] = "post",
-) -> Array:
+) -> ArrayT:
     """norm(x + f(x)) where order is "post", x + f(norm(x)) where it is "pre".
 
     Parameters

@@ -16,3 +16,7 @@ from portable_ffn.checkpoint._own_file import save
 from portable_ffn.checkpoint._pick import load
 
 __all__ = ["CheckpointError", "Undecided", "find", "load", "save"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -78,7 +78,7 @@ def _row(
     leading: tuple[int, ...],
     d_model: int,
     d_ff: int,
-    activation: str,
+    activation: Any,
     args: argparse.Namespace,
 ) -> dict[str, Any]:
     """One case, measured."""

@@ -114,7 +114,8 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
 def _ours(args: argparse.Namespace, progress: "_Counting") -> Report:
     """The network of this package: the one that was asked for, or the table."""
     asked = args.activation is not None or args.gated or args.no_bias
-    networks = ((args.activation or "relu", args.gated, not args.no_bias, None),) if asked else NETWORKS
+    one: tuple[Any, bool, bool, None] = (args.activation or "relu", args.gated, not args.no_bias, None)
+    networks = (one,) if asked else NETWORKS
     chosen = _chosen(args)
     # What is run on few cases is run once a library: its other ways of running have the networks above.
     libraries = args.backend or [name for name in LIBRARIES if BACKENDS[name].missing() is None]

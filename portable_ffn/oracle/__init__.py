@@ -179,3 +179,7 @@ def vjp(
     found["x"] = found["x"].reshape(*shape)
     order = [found.get(key) for key in ("x", "W1", "b1", "W2", "b2", "V", "c")]
     return tuple(d and d.value for d in order), tuple(d and d.bound() for d in order)
+
+
+def __dir__() -> list[str]:
+    return __all__

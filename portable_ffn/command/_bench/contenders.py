@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from portable_ffn import Weights, feed_forward
+from portable_ffn._arrays.typing import ActivationName
 
 Array = Any
 Run = Callable[[], Any]
@@ -26,7 +27,7 @@ class Contenders(NamedTuple):
         return {name: run for name, run in every.items() if run is not None}
 
 
-def half_contenders(x: Array, weights: Weights, activation: str) -> Contenders:
+def half_contenders(x: Array, weights: Weights, activation: ActivationName) -> Contenders:
     """In half precision the floor is the network in float32 with every cast there and back."""
 
     def floor() -> Any:
@@ -38,7 +39,7 @@ def half_contenders(x: Array, weights: Weights, activation: str) -> Contenders:
     return Contenders(floor, lambda: feed_forward(x, *weights, activation=activation), None, note)
 
 
-def numpy_contenders(x: Array, weights: Weights, activation: str, train: bool) -> Contenders:
+def numpy_contenders(x: Array, weights: Weights, activation: ActivationName, train: bool) -> Contenders:
     """Plain NumPy, its exact GELU by SciPy's erf."""
     import numpy as np
 
@@ -79,7 +80,7 @@ def _erf() -> Callable[[Array], Array] | None:
     return found
 
 
-def torch_contenders(x: Array, weights: Weights, activation: str, train: bool) -> Contenders:
+def torch_contenders(x: Array, weights: Weights, activation: ActivationName, train: bool) -> Contenders:
     """The chain of F.linear that nn.Sequential(Linear, activation, Linear) runs, without the modules' own cost."""
     import torch
     import torch.nn.functional as F
@@ -147,7 +148,7 @@ def torch_contenders(x: Array, weights: Weights, activation: str, train: bool) -
     )
 
 
-def jax_contenders(x: Array, weights: Weights, activation: str, train: bool) -> Contenders:
+def jax_contenders(x: Array, weights: Weights, activation: ActivationName, train: bool) -> Contenders:
     """The bare formula of jax.nn under jit; in training both are under one jit with their gradient."""
     import jax
 
