@@ -7,7 +7,7 @@ Array type in is array type out: NumPy, PyTorch, JAX, CuPy, Dask, MLX, ndonnx, a
 library that follows the standard, on the device where the arrays lie. Importing this loads none of them.
 """
 
-from typing import Any
+from types import ModuleType as _ModuleType
 
 from portable_ffn._activations.gates import ClippedGate
 from portable_ffn._activations.table import ACTIVATIONS
@@ -36,7 +36,7 @@ __all__ = [
 _ROOMS = ("adapters", "checkpoint", "experts", "oracle", "testing")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _ModuleType:
     if name not in _ROOMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
