@@ -201,6 +201,42 @@ def test_gguf(tmp_path):
         checkpoint.find(written("falcon"))[0].load()
 
 
+@pytest.mark.parametrize(("architecture", "summed"), [("qwen2moe", False), ("qwen3moe", True), ("deepseek2", True)])
+def test_the_whole_mixture_of_a_gguf_file(tmp_path, architecture, summed):
+    """Its router, the gate of what is shared, and what the metadata or the architecture say of the weights."""
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed")
+    shapes = {"gate_exps": (3, F, D), "up_exps": (3, F, D), "down_exps": (3, D, F), "gate_inp": (3, D)}
+    tensors = {name: random(*shape).astype(np.float32) for name, shape in shapes.items()}
+    writer = gguf.GGUFWriter(tmp_path / "model.gguf", architecture)
+    writer.add_embedding_length(D)
+    writer.add_expert_used_count(2)
+    if architecture == "deepseek2":
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+        writer.add_expert_weights_norm(True)
+        writer.add_expert_weights_scale(2.5)
+        writer.add_tensor("blk.0.exp_probs_b.bias", np.array([0.0, 5.0, 0.0], np.float32))
+    for name, array in tensors.items():
+        writer.add_tensor(f"blk.0.ffn_{name}.weight", array)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    x = random(5, D)
+    logits = x @ tensors["gate_inp"].T.astype(np.float64)
+    bias = np.array([0.0, 5.0, 0.0]) if architecture == "deepseek2" else np.zeros(3)
+    scores = 1 / (1 + np.exp(-logits)) if architecture == "deepseek2" else np.exp(logits)
+    scores = scores if architecture == "deepseek2" else scores / scores.sum(-1, keepdims=True)
+    expected = np.zeros((5, D))
+    for t in range(5):
+        chosen = np.argsort(-(scores[t] + bias), kind="stable")[:2]
+        weights = scores[t, chosen] / (scores[t, chosen].sum() if summed else 1)
+        for w, e in zip(weights * (2.5 if architecture == "deepseek2" else 1), chosen, strict=True):
+            g, u, d = (tensors[f"{k}_exps"][e].astype(np.float64) for k in ("gate", "up", "down"))
+            expected[t] += w * ((silu(x[t] @ g.T) * (x[t] @ u.T)) @ d.T)
+    net = checkpoint.load(tmp_path / "model.gguf", like=x)
+    np.testing.assert_allclose(net(x), expected, rtol=1e-6)
+
+
 def test_a_network_is_a_line_when_it_is_printed(tmp_path):
     told = repr(checkpoint.load(llama(tmp_path)))
     expected = f"W1: float64 {(D, F)}, W2: float64 {(F, D)}, V: float64 {(D, F)}"

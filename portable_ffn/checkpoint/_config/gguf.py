@@ -23,6 +23,13 @@ _ACTIVATIONS = {
 _BY_ARCHITECTURE = {name: activation for activation, names in _ACTIVATIONS.items() for name in names.split()}
 
 
+# Whether the graph divides the softmax's weights by their sum (`build_moe_ffn` in llama.cpp's src/models); the
+# architectures of the second line read it, the score and the scale from the metadata.
+_SUMMED = {"llama": True, "qwen3moe": True, "qwen2moe": False, "olmoe": False}
+_BY_METADATA = frozenset({"deepseek2", "glm4moe", "dots1"})
+_GATING = {1: "softmax", 2: "sigmoid"}
+
+
 def gguf_config(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """A config in the words that the others use."""
     architecture = metadata.get("general.architecture")
@@ -32,4 +39,26 @@ def gguf_config(metadata: Mapping[str, Any]) -> dict[str, Any]:
         "hidden_size": metadata.get(f"{architecture}.embedding_length"),
         "num_experts_per_tok": metadata.get(f"{architecture}.expert_used_count"),
     }
+    if isinstance(architecture, str):
+        said |= _routing(metadata, architecture)
     return {key: value for key, value in said.items() if value is not None}
+
+
+def _routing(metadata: Mapping[str, Any], architecture: str) -> dict[str, Any]:
+    """How the architecture's router weights its experts; a score of no name where that isn't known."""
+    if architecture in _SUMMED:
+        return {"scoring_func": "softmax", "norm_topk_prob": _SUMMED[architecture]}
+    if architecture not in _BY_METADATA:
+        return {"scoring_func": f"not known of {architecture}"}
+
+    def value(key: str) -> Any:
+        return metadata.get(f"{architecture}.expert_{key}")
+
+    gating = value("gating_func")
+    return {
+        "scoring_func": _GATING.get(1 if gating is None else gating, f"gating function {gating}"),
+        "norm_topk_prob": bool(value("weights_norm")),
+        "routed_scaling_factor": value("weights_scale") or None,
+        "n_group": value("group_count"),
+        "topk_group": value("group_used_count"),
+    }

@@ -183,7 +183,8 @@ ROUTERS = (
         selects=True,
     ),
     RouterRow("kolibri1", Key("num_experts_per_tok", 6), "sigmoid_of_logits", _UNNORMED, selects=True),
-    # others
+    # others; of GGUF the metadata, or the architecture's graph, says all that there is to say (`gguf`)
+    RouterRow("gguf", Key("num_experts_per_tok"), Key("scoring_func"), _UNNORMED, 0.0, _SCALED, _ONE_GROUP),
     RouterRow(
         "deepseek_v4",
         Key("num_experts_per_tok", 6),
