@@ -6,6 +6,7 @@ from dataclasses import replace
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError, guarded
 from portable_ffn.checkpoint._facts.block import BlockRecipe, decide_block
+from portable_ffn.checkpoint._facts.block_fits import check_block
 from portable_ffn.checkpoint._layers.context import Layer
 from portable_ffn.checkpoint._tensors.store import Store
 
@@ -63,7 +64,8 @@ def _block(
                 )
                 for key in recipe.read():
                     store.check_readable(key)
-                _check_lengths(recipe, store.logical, len(experts) + recipe.identities)
+                widths = frozenset(e.d_model for e in experts if e.d_model is not None)
+                check_block(recipe, store.logical, len(experts), widths, shared[0].d_model if shared else None)
     except CheckpointError as error:
         problem = error
     own = () if recipe is None else recipe.read()
@@ -91,12 +93,3 @@ def _block(
 def layer_width(recipe: BlockRecipe | None, tensors: Mapping[str, object]) -> int | None:
     """The width of what the router sees, which is the layer's where the experts work in a narrower one."""
     return None if recipe is None else int(tensors[recipe.W].shape[1])  # type: ignore[attr-defined]
-
-
-def _check_lengths(recipe: BlockRecipe, tensors: Mapping[str, object], experts: int) -> None:
-    """CheckpointError for a bias that is not as long as the experts are many."""
-    for key in (recipe.b, recipe.selection_bias):
-        if key is not None:
-            shape = tensors[key].shape  # type: ignore[attr-defined]
-            if shape not in ((experts,), (1, experts)):
-                raise CheckpointError(f"{key} must have shape ({experts},), got {shape}")

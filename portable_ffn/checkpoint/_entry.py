@@ -167,9 +167,10 @@ class Entry:
 
         Parameters, errors as `load`; CheckpointError too where the family's placement is not known.
         """
-        store, _ = self._recipe()
-        place = self.placement
-        if place is None:
+        if self.problem is not None:
+            raise self.problem
+        place, store = self.placement, self.store
+        if place is None or store is None:
             raise CheckpointError(
                 f"where the normalisation stands round {self.name} is not known for this family; "
                 "use load() and portable_ffn.sublayer"

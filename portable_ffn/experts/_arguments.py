@@ -117,10 +117,10 @@ def _router_faults(x: Array, router: Router, routing: Routing) -> Iterator[str]:
         if bias is not None and (bias.ndim != 1 or _differ(shape_of(bias)[0], experts)):
             yield f"router.{field} must have shape (E,) = ({experts},), got {shape_of(bias)}; no bias is broadcast"
     if experts is not None:
-        yield from _routing_faults(experts, routing)
+        yield from routing_faults(experts, routing)
 
 
-def _routing_faults(experts: int, routing: Routing) -> Iterator[str]:
+def routing_faults(experts: int, routing: Routing) -> Iterator[str]:
     """What of the routing can't be done with so many experts."""
     allowed, of = experts, f"the {experts} experts"
     if routing.groups is not None:

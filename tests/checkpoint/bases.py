@@ -113,20 +113,34 @@ BASES = {
             "model.layers.{}.mlp.experts.gate_up_proj_bias": (2, 2 * F),
             "model.layers.{}.mlp.experts.down_proj": (2, F, D),
             "model.layers.{}.mlp.experts.down_proj_bias": (2, D),
+            "model.layers.{}.mlp.router.weight": (2, D),
+            "model.layers.{}.mlp.router.bias": (2,),
         },
-        {"model_type": "gpt_oss", "hidden_act": "silu", "swiglu_limit": 7.0, "hidden_size": D, "intermediate_size": F},
+        {
+            "model_type": "gpt_oss",
+            "hidden_act": "silu",
+            "swiglu_limit": 7.0,
+            "hidden_size": D,
+            "num_experts_per_tok": 1,
+        },
     ),
     "mixtral": model(
         {
             f"model.layers.{{}}.block_sparse_moe.experts.{n}.{name}.weight": shape
             for n in (0, 1)
             for name, shape in (("w1", (F, D)), ("w2", (D, F)), ("w3", (F, D)))
-        },
-        {"model_type": "mixtral", "hidden_act": "silu", "hidden_size": D, "intermediate_size": F},
+        }
+        | {"model.layers.{}.block_sparse_moe.gate.weight": (2, D)},
+        {"model_type": "mixtral", "hidden_act": "silu", "hidden_size": D, "num_experts_per_tok": 1},
     ),
     "dbrx": model(
-        {f"transformer.blocks.{{}}.ffn.experts.mlp.{name}": (2 * F, D) for name in ("w1", "v1", "w2")},
-        {"model_type": "dbrx", "d_model": D, "ffn_config": {"moe_num_experts": 2, "ffn_act_fn": {"name": "silu"}}},
+        {f"transformer.blocks.{{}}.ffn.experts.mlp.{name}": (2 * F, D) for name in ("w1", "v1", "w2")}
+        | {"transformer.blocks.{}.ffn.router.layer.weight": (2, D)},
+        {
+            "model_type": "dbrx",
+            "d_model": D,
+            "ffn_config": {"moe_num_experts": 2, "moe_top_k": 1, "ffn_act_fn": {"name": "silu"}},
+        },
     ),
     "apertus": model(
         {"model.layers.{}.mlp.up_proj.weight": (F, D), "model.layers.{}.mlp.down_proj.weight": (D, F)}

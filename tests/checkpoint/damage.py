@@ -87,7 +87,7 @@ def texts(draw: Any, old: str) -> str:
     """A text of the metadata with a fault: JSON with an odd value in a place, or another text."""
     try:
         value = json.loads(old)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     known = places(value)
     if not known or draw(st.integers(0, 3)) == 0:

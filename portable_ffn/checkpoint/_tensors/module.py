@@ -1,7 +1,9 @@
 """One linear layer of a quantised checkpoint, as a format sees it: its tensors by their endings, and the config."""
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +23,20 @@ class Plan(NamedTuple):
     hidden: tuple[str, ...]
 
 
+class Tensors(dict[str, TensorInfo]):
+    """The tensors of a checkpoint by name, and those under a path without a look at all the others."""
+
+    @cached_property
+    def _ordered(self) -> list[str]:
+        """The names, sorted."""
+        return sorted(self)
+
+    def under(self, path: str) -> list[str]:
+        """The names under a path, in order."""
+        first, last = (bisect_left(self._ordered, path + end) for end in "./")
+        return self._ordered[first:last]
+
+
 class Misfit(Exception):
     """What contradicts the format of one layer; the others are read all the same."""
 
@@ -31,7 +47,7 @@ class Module:
 
     name: str
     values: TensorInfo
-    tensors: Mapping[str, TensorInfo]
+    tensors: Tensors
     scheme: Scheme
     blocks: frozenset[tuple[int, int]]
     fetch: Callable[[str], np.ndarray[Any, Any]]

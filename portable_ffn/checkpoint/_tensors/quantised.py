@@ -14,12 +14,13 @@ from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files.tensor import Encoding, TensorInfo
 from portable_ffn.checkpoint._tensors.compressed import online
 from portable_ffn.checkpoint._tensors.formats import FORMATS
-from portable_ffn.checkpoint._tensors.module import Misfit, Module, Plan
+from portable_ffn.checkpoint._tensors.module import Misfit, Module, Plan, Tensors
 from portable_ffn.checkpoint._tensors.scheme import Scheme, block_sizes, read_scheme
 from portable_ffn.checkpoint._tensors.unread import METHODS, REFUSED, REFUSED_FIRST, Method, Refused
 
 _CODES: Final = frozenset({"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"})
 _FLOAT8: Final = "float8"
+_LOOKS: Final = 100_000_000
 
 
 def decode_plan(
@@ -34,7 +35,9 @@ def decode_plan(
         # torchao's own writer says it in the metadata alone.
         scheme = Scheme("torchao", {})
     method = METHODS.get(scheme.method or "")
+    tensors = Tensors(tensors)
     logical = dict(tensors)
+    _refuse_long_lists(scheme, len(tensors))
     encodings: dict[str, Encoding] = {}
     for name, info in tensors.items():
         if name not in logical:
@@ -52,9 +55,19 @@ def decode_plan(
     return logical, encodings
 
 
+def _refuse_long_lists(scheme: Scheme, count: int) -> None:
+    """CheckpointError for a list of layers that would have to be looked through for each of many tensors."""
+    names = scheme.settings.get("modules_to_not_convert")
+    if isinstance(names, list) and len(names) * count > _LOOKS:
+        raise CheckpointError(
+            f"quantization_config: modules_to_not_convert has {len(names)} names for {count} tensors, more than any "
+            "model has"
+        )
+
+
 def _planned(
     info: TensorInfo,
-    tensors: Mapping[str, TensorInfo],
+    tensors: Tensors,
     scheme: Scheme,
     method: Method | None,
     blocks: frozenset[tuple[int, int]],
@@ -76,9 +89,18 @@ def _planned(
             continue
         module = Module(layer, info, tensors, scheme, blocks, fetch)
         try:
+            if not info.shape:
+                raise Misfit(f"{info.name} must have an axis, and has none")
             plan = _refused_beside(module) or row.plan(module)
         except Misfit as fault:
             yield _misfit(module, row.name, row.values, str(fault))
+            return
+        except CheckpointError:
+            raise
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            # The last door for one layer, so that it doesn't hide the others.
+            told = f"its tensors don't fit in a way that was not foreseen ({type(error).__name__}: {error})"
+            yield _misfit(module, row.name, row.values, told)
             return
         if plan is not None:
             yield plan
@@ -87,9 +109,7 @@ def _planned(
         yield plan
 
 
-def _plan_by_name(
-    info: TensorInfo, tensors: Mapping[str, TensorInfo], scheme: Scheme, table: Sequence[Refused]
-) -> Plan | None:
+def _plan_by_name(info: TensorInfo, tensors: Tensors, scheme: Scheme, table: Sequence[Refused]) -> Plan | None:
     """The refusal of a format that its names tell."""
     for row in table:
         layer = info.name.removesuffix(row.values)
@@ -110,9 +130,9 @@ def _refused_beside(module: Module) -> Plan | None:
     return None
 
 
-def _named(info: TensorInfo, layer: str, name: str, tensors: Mapping[str, TensorInfo]) -> Plan:
+def _named(info: TensorInfo, layer: str, name: str, tensors: Tensors) -> Plan:
     """A layer of a format that is only known by name."""
-    hidden = tuple(other for other in _beside(layer, tensors) if other not in (info.name, layer + ".bias"))
+    hidden = tuple(other for other in tensors.under(layer) if other not in (info.name, layer + ".bias"))
     target = info._replace(name=layer + ".weight", dtype=name, shape=_as_matrix(info.shape))
     return Plan(target, Encoding(name, (info.name,)), hidden)
 
@@ -122,22 +142,16 @@ def _as_matrix(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape if len(shape) == 2 else (math.prod(shape[:1]), math.prod(shape[1:]))
 
 
-def _beside(layer: str, tensors: Mapping[str, TensorInfo]) -> list[str]:
-    """The tensors under a layer's name, but for what has a deeper path."""
-    start = layer + "."
-    return [name for name in tensors if name.startswith(start)]
-
-
 def _misfit(module: Module, name: str, values: str, fault: str) -> Plan:
     """A layer that contradicts its own format."""
     layer = module.name.removesuffix(".weight") if not values else module.name
     target = module.name if not values or values == "_blocks" else layer + ".weight"
     info = module.values._replace(name=target, dtype=name)
-    hidden = tuple(other for other in _beside(layer, module.tensors) if other not in (info.name, layer + ".bias"))
+    hidden = tuple(other for other in module.tensors.under(layer) if other not in (info.name, layer + ".bias"))
     return Plan(info, Encoding(name, (module.values.name,), fault=fault), hidden)
 
 
-def _plan_by_method(info: TensorInfo, tensors: Mapping[str, TensorInfo], scheme: Scheme, method: Method) -> Plan | None:
+def _plan_by_method(info: TensorInfo, tensors: Tensors, scheme: Scheme, method: Method) -> Plan | None:
     """A tensor of a layer that the config says is of a format that is not read."""
     for end in method.values:
         layer = info.name.removesuffix(end)
@@ -158,9 +172,7 @@ def _left_out(layer: str, scheme: Scheme) -> bool:
     return isinstance(names, list) and any(isinstance(name, str) and name in layer for name in names)
 
 
-def _plan_refused(
-    info: TensorInfo, row: Refused, layer: str, tensors: Mapping[str, TensorInfo], scheme: Scheme
-) -> Plan:
+def _plan_refused(info: TensorInfo, row: Refused, layer: str, tensors: Tensors, scheme: Scheme) -> Plan:
     """A format that is named only; its shape is (out, in) where the shapes beside it tell that."""
     name = row.format
     # Several tools write these names; the config says which it was.

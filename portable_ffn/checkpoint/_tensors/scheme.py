@@ -76,10 +76,17 @@ def _names(target: str, layer: str) -> bool:
         return target == layer
     pattern = target[3:]
     try:
-        # Long patterns are nobody's; a repeated group in a group could take forever.
-        return len(pattern) <= 300 and not re.search(r"[+*}]\)[+*{]", pattern) and bool(re.match(pattern, layer))
-    except re.error:
+        return _quick(pattern, layer) and bool(re.match(pattern, layer))
+    except (re.error, OverflowError, RecursionError):
         return False
+
+
+def _quick(pattern: str, layer: str) -> bool:
+    """Whether a pattern out of a file can be matched in a moment: it repeats no group, and few things without end."""
+    if len(pattern) > 300 or re.search(r"\)[+*{]|\\[1-9]|\(\?", pattern.replace("(?:", "(")):
+        return False
+    endless = len(re.findall(r"[+*]|,\}", pattern))
+    return endless <= 4 and len(layer) <= (1000, 1000, 1000, 200, 80)[endless]
 
 
 def read_scheme(config: Mapping[str, Any]) -> Scheme:
