@@ -1,4 +1,4 @@
-"""Read checkpoints with perturbed configs of every family of transformers, and compare with the models as they are built.
+"""Read checkpoints with perturbed configs of every family of transformers, and compare with the models as built.
 
     python ci/sweep.py --folder build/sweep             all families; a line for each layer that is not right
     python ci/sweep.py --folder build/sweep clip llava  some

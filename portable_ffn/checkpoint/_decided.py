@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError, Undecided, guarded
-from portable_ffn.checkpoint._facts.decide import Decision, Facts, decide
+from portable_ffn.checkpoint._facts.decide import Decision, decide
+from portable_ffn.checkpoint._facts.given import Facts
 from portable_ffn.checkpoint._facts.stages import unexplained
 from portable_ffn.checkpoint._facts.sublayer import Placement, placement
 from portable_ffn.checkpoint._layers.candidates import Candidate
@@ -23,7 +24,7 @@ def own_entry(store: Store, facts: Facts) -> Entry:
     shapes = {name: info.shape for name, info in store.tensors.items()}
     try:
         with guarded(str(store.path)):
-            recipe, chosen, d_model, d_ff = read_own(store, facts.activation)
+            recipe, chosen, d_model, d_ff = read_own(store, facts.of("main").activation)
             for key in tuple(recipe.keys()):
                 store.check_readable(key)
         form = "dense" if recipe.V is None else "gated"
@@ -58,6 +59,7 @@ def entry_of(
 ) -> Entry:
     """The entry of one network, with its problem where it can't be decided."""
     layer, candidate = one.layer, one.layer.candidate
+    stack = stack_of(layer.path, layer.scope.says_text)
     decision: Decision | None = None
     problem: CheckpointError | None = None
     try:
@@ -69,7 +71,9 @@ def entry_of(
                 )
             store.check_formats(candidate.matrices)
             _refuse_between(candidate, names, layer, store)
-            decision = decide(layer, store.logical, facts, number, one.slice, one.adapter, candidate.W2 in uneven)
+            decision = decide(
+                layer, store.logical, facts.of(stack), number, one.slice, one.adapter, candidate.W2 in uneven
+            )
             keys = tuple(decision.recipe.keys())
             _refuse_unread(candidate, names, keys, layer)
             for key in keys:
@@ -80,7 +84,7 @@ def entry_of(
     tensors = tuple(dict.fromkeys(source for key in keys for source in store.sources(key)))
     return Entry(
         name=_common_path(keys),
-        stack=stack_of(layer.path, layer.scope.says_text),
+        stack=stack,
         layer=number,
         form=decision.form if decision else "expert" if layer.is_expert else "gated" if candidate.V else "dense",
         activation=decision.activation.activation if decision else None,

@@ -3,17 +3,16 @@
 import logging
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from portable_ffn.checkpoint._blocks import with_blocks
 from portable_ffn.checkpoint._config.gguf import gguf_config
-from portable_ffn.checkpoint._config.spellings import fact
 from portable_ffn.checkpoint._decided import entry_of, own_entry
 from portable_ffn.checkpoint._entry import Entry
 from portable_ffn.checkpoint._errors import CheckpointError, guarded
-from portable_ffn.checkpoint._facts.decide import Facts
+from portable_ffn.checkpoint._facts.given import Facts, given_facts
 from portable_ffn.checkpoint._layers.candidates import candidates
 from portable_ffn.checkpoint._layers.consistency import incomplete, inconsistent, torn, unequal
 from portable_ffn.checkpoint._layers.context import Context, acceptable, in_context
@@ -33,8 +32,8 @@ def find(
     path: str | os.PathLike[str],
     *,
     activation: Any = None,
-    gate: str | None = None,
-    layout: str | None = None,
+    gate: str | Mapping[str, str] | None = None,
+    layout: str | Mapping[str, str] | None = None,
 ) -> list[Entry]:
     """The feed-forward layers of a checkpoint, in their order; only headers are read.
 
@@ -43,7 +42,8 @@ def find(
     path : str or os.PathLike
         A directory, an index of shards, a .safetensors or a .gguf file.
     activation : str, gate object or callable, optional
-        What all layers have, whatever the checkpoint says.
+        What all layers have, whatever the checkpoint says. This and the next two may be a mapping of stacks, or of
+        words of their names, to the fact of each: activation={"vision": "quick_gelu"}.
     gate : {"first", "second", "interleaved"}, optional
         Where a matrix of both branches has the gate.
     layout : {"out_in", "in_out"}, optional
@@ -61,18 +61,14 @@ def find(
     CheckpointError
         It can't be read.
     ValueError
-        A fact that is none of the words above.
+        A fact that is none of the words above, or that of a stack which the checkpoint hasn't.
     TypeError
         A path or an activation of another kind.
     """
-    for name, value, allowed in (
-        ("gate", gate, ("first", "second", "interleaved")),
-        ("layout", layout, ("out_in", "in_out")),
-    ):
-        if value is not None and value not in allowed:
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
-    given = None if activation is None else fact(activation)
-    return entries(open_store(path), Facts(given, gate, layout))
+    facts = given_facts(activation, gate, layout)
+    found = entries(open_store(path), facts)
+    facts.check_stacks({entry.stack for entry in found})
+    return found
 
 
 def entries(store: Store, facts: Facts) -> list[Entry]:

@@ -1,7 +1,7 @@
 """The one entry that a layer's number, its stack or its name means."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from portable_ffn._arrays.typing import Array
@@ -21,8 +21,8 @@ def load(
     expert: int | None = None,
     like: Array | None = None,
     activation: Any = None,
-    gate: str | None = None,
-    layout: str | None = None,
+    gate: str | Mapping[str, str] | None = None,
+    layout: str | Mapping[str, str] | None = None,
 ) -> Any:
     """One feed-forward layer of a checkpoint, computing what the model's own module returns.
 
@@ -108,9 +108,9 @@ def check_kinds(layer: object, stack: object, name: object, expert: object = Non
             raise TypeError(f"{word} must be a str, got {value!r}")
 
 
-def refuse_unused(entry: Entry, gate: str | None) -> None:
+def refuse_unused(entry: Entry, gate: str | Mapping[str, str] | None) -> None:
     """CheckpointError for a gate= where no matrix holds both branches: what was asked for would change nothing."""
-    if gate is not None and entry.decision is not None and entry.decision.recipe.W1.half is None:
+    if isinstance(gate, str) and entry.decision is not None and entry.decision.recipe.W1.half is None:
         raise CheckpointError(
             f"gate={gate!r} must tell where the gate is in a matrix of both branches, and {entry.name or 'the layer'} "
             "has none; leave gate= out"

@@ -100,7 +100,7 @@ def _reason(layer: Layer) -> str:
 
 def _tell_of_missing(args: argparse.Namespace) -> None:
     """Say of each checkpoint which layers its config counts and its files lack, since nothing else shows that."""
-    from portable_ffn.checkpoint._facts.decide import Facts
+    from portable_ffn.checkpoint._facts.given import Facts
     from portable_ffn.checkpoint._find import entries
     from portable_ffn.checkpoint._missing_layers import missing_layers
     from portable_ffn.checkpoint._tensors.store import open_store

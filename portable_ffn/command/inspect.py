@@ -13,7 +13,7 @@ import numpy as np
 from portable_ffn.checkpoint import CheckpointError
 from portable_ffn.checkpoint._config.spellings import fact
 from portable_ffn.checkpoint._entry import Entry
-from portable_ffn.checkpoint._facts.decide import Facts
+from portable_ffn.checkpoint._facts.given import Facts
 from portable_ffn.checkpoint._find import entries as find_entries
 from portable_ffn.checkpoint._loaded.network import Network
 from portable_ffn.checkpoint._missing_layers import missing_layers
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 where every layer that is found is understood, 1 where some is not."""
+    """0 where all that looks like a feed-forward layer is understood, 1 where something is not."""
     try:
         store = open_store(args.path)
         activation = None if args.activation is None else fact(args.activation)
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         print()
     else:
         print_layers(store, table, total, unread, warnings, stats, any_found=bool(found))
-    return 1 if any(entry.problem is not None for entry in found) else 0
+    return 1 if unread or any(entry.problem is not None for entry in found) else 0
 
 
 def _asked_for(found: Sequence[Entry], args: argparse.Namespace) -> list[Entry]:
@@ -172,6 +172,7 @@ def _document(
             for e in found
         ],
         "not_understood": list(unread),
+        "not_understood_count": sum(item["count"] for item in unread),
         "warnings": list(warnings),
         "statistics": [
             {

@@ -305,7 +305,7 @@ def test_the_real_model():
 @pytest.mark.parametrize("folder", folders(), ids=lambda path: path.name)
 def test_no_layer_is_missing(folder):
     """Each of these holds all of its model: of hybrids and shared blocks too, nothing may be said to be lost."""
-    from portable_ffn.checkpoint._facts.decide import Facts
+    from portable_ffn.checkpoint._facts.given import Facts
     from portable_ffn.checkpoint._find import entries
     from portable_ffn.checkpoint._missing_layers import missing_layers
     from portable_ffn.checkpoint._tensors.store import open_store

@@ -62,4 +62,4 @@ def only_row(survey: Survey, parts: Sequence[str]) -> str | None:
 
 def _names_a_part(word: str, survey: Survey) -> bool:
     """Whether a component of a path says that it is another part's, or a layer's, and no wrapper's."""
-    return word == "*" or (_PART.search(word) is not None and word not in survey.prefixes)
+    return word == "*" or (_PART.search(word) is not None and not survey.words.issuperset(word.split("_")))

@@ -40,8 +40,8 @@ class Survey(NamedTuple):
         activation is: a key, or "=" and the activation that the code fixes, after the nested config's key and "/".
     mounts : mapping of str to tuple of str
         Nested configs, and the paths under which their networks and no others lie.
-    prefixes : frozenset of str
-        Names that a model with a head of this type calls the model below it.
+    words : frozenset of str
+        The words of the model type: a model with a head calls the one below it by some of them.
     """
 
     defaults: Mapping[str, Any]
@@ -54,7 +54,7 @@ class Survey(NamedTuple):
     merged: frozenset[str]
     networks: Mapping[str, str]
     mounts: Mapping[str, tuple[str, ...]]
-    prefixes: frozenset[str]
+    words: frozenset[str]
 
 
 @cache
@@ -82,5 +82,5 @@ def _row(model: str, said: Mapping[str, Any]) -> Survey:
         merged=frozenset(said.get("merged", "").split()),
         networks={name: source for source, names in said.get("networks", {}).items() for name in names.split()},
         mounts={part: tuple(paths.split()) for part, paths in said.get("mounts", {}).items()},
-        prefixes=frozenset((model.replace("-", "_"), *model.replace("-", "_").split("_"))),
+        words=frozenset(model.replace("-", "_").split("_")),
     )

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from portable_ffn.checkpoint._config.scope import Scope
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._facts.activation import ActivationChoice, choose_activation
 from portable_ffn.checkpoint._facts.fits import check_activation, check_fits, check_learned, check_there
+from portable_ffn.checkpoint._facts.given import Facts
 from portable_ffn.checkpoint._facts.layout import decide_gate, decide_layout
 from portable_ffn.checkpoint._facts.sizes import check_sizes
 from portable_ffn.checkpoint._facts.stages import Stages, decide_stages
@@ -16,15 +16,6 @@ from portable_ffn.checkpoint._layers.context import Layer
 from portable_ffn.checkpoint._layers.numbering import count_experts, packed_experts
 from portable_ffn.checkpoint._layers.readings import Layout, matrix_shape
 from portable_ffn.checkpoint._loaded.recipe import Part, Recipe
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What the caller knows: each None where it is left to the checkpoint."""
-
-    activation: Any = None
-    gate: str | None = None
-    layout: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

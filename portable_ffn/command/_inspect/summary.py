@@ -1,18 +1,21 @@
 """The layers of a checkpoint summed up: a row for each kind of layer of a stack, and what was not understood."""
 
 import math
+import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from portable_ffn.checkpoint._entry import Entry
-from portable_ffn.checkpoint._layers.paths import shape, unwrap
+from portable_ffn.checkpoint._layers.candidates import candidates, is_network_path
+from portable_ffn.checkpoint._layers.paths import in_a_stack, shape, unwrap
 from portable_ffn.checkpoint._layers.words import NETWORK_WORDS
 from portable_ffn.checkpoint._tensors.store import Store
 from portable_ffn.command._words import as_options
 
 _TOP_K = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "top_k_experts", "moe_top_k", "top_k")
-_NETWORK = NETWORK_WORDS - {"linear", "moe"}
+_TOO_GENERAL = frozenset({"linear", "moe"})
+_NETWORK = NETWORK_WORDS - _TOO_GENERAL
 # Tensors in a network's path that are a router's or a normalisation's, not a part that went unread.
 _NOT_OURS = ("router", "gate.", "norm", "bias", "scale", "rotary", "running_", "num_batches")
 
@@ -167,6 +170,7 @@ def not_understood(entries: Sequence[Entry], store: Store) -> list[dict[str, Any
             )
             item["count"] += 1
     read = {name for entry in entries for name in entry.tensors}
+    aside = frozenset(_set_aside(store))
     logical_read = {source for name in store.logical for source in store.sources(name) if source in read}
     for name, info in store.tensors.items():
         parts = name.split(".")
@@ -174,7 +178,10 @@ def not_understood(entries: Sequence[Entry], store: Store) -> list[dict[str, Any
             name not in read
             and name not in logical_read
             and len(info.shape) > 1
-            and _NETWORK.intersection(parts)
+            # A convolution of each channel by itself is no matrix of a network.
+            and not (len(info.shape) > 2 and info.shape[1] == 1)
+            and any(part in _NETWORK or (part not in _TOO_GENERAL and is_network_path(part)) for part in parts)
+            and name not in aside
             and not any(word in name for word in _NOT_OURS)
         ):
             item = found.setdefault(
@@ -183,6 +190,19 @@ def not_understood(entries: Sequence[Entry], store: Store) -> list[dict[str, Any
             )
             item["count"] += 1
     return list(found.values())
+
+
+def _set_aside(store: Store) -> Iterator[str]:
+    """Tensors that are known and are no layer's: networks outside every stack, experts beyond those counted."""
+    for candidate in candidates(store.logical):
+        if not in_a_stack(unwrap(candidate.parent)):
+            yield from (source for key in candidate.matrices for source in store.sources(key))
+    count = store.config.get("n_routed_experts")
+    if isinstance(count, int):
+        for name in store.tensors:
+            number = re.search(r"\.experts\.(\d+)\.", name)
+            if number is not None and int(number[1]) >= count:
+                yield name
 
 
 def numbers(layers: Sequence[int]) -> str:
