@@ -54,9 +54,12 @@ def type_of(config: Any) -> str:
     return config.model_type or type(config).__name__
 
 
-def facts(cls: Any) -> dict[str, Any]:
-    """The line of a config class, without its networks."""
-    base = cls()
+def facts(cls: Any, needed: dict[str, Any]) -> dict[str, Any]:
+    """The line of a config class, without its networks; `needed` is what it can't be made without."""
+    try:
+        base = cls()
+    except Exception:
+        base = cls(**needed)
     own = activations_of(base)
     numbers = {key: vars(base)[key] for key in NUMBERS if key in vars(base)}
     row: dict[str, Any] = {
@@ -75,7 +78,7 @@ def facts(cls: Any) -> dict[str, Any]:
         if len(path) == 1:
             parts[path[0]] = type_of(inner)
         for key, value in activations_of(inner).items() if path else ():
-            if activations_of(type(inner)()).get(key) != value:
+            if type(inner).model_type and activations_of(type(inner)()).get(key) != value:
                 absent["/".join((*path, key))] = value
     for part in getattr(cls, "sub_configs", None) or ():
         typeless = _made(cls, {part: {"num_labels": 3}}, part)

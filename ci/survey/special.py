@@ -42,6 +42,9 @@ VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "gemma4": ({"text_config": {"enable_moe_block": True, **NEEDED["diffusion_gemma_text"]}},),
     "gemma4_text": ({"enable_moe_block": True, **NEEDED["diffusion_gemma_text"]},),
 }
+VARIANTS["cohere2_moe"] = ({"num_shared_experts": 1},)
+VARIANTS["deepseek_v2"] = ({"first_k_dense_replace": 1},)
+VARIANTS["gemma3n_text"] = ({"num_hidden_layers": 15},)
 # Flags that may change which network is there, or which activation it has.
 FLAGS = r"swiglu|glu|gated|moe|mlp|ffn|shared|pre_norm|dense|adapter|wide|expert|feed"
 # Backbones that take the place of any other, to see under which path a family keeps its own.

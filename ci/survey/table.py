@@ -48,7 +48,7 @@ def assemble(
     """The table."""
     mounts = {model: _mounts(rows) for model, rows in built.items()}
     for model, paths in backbones.items():
-        mounts[model]["backbone_config"] = set(paths)
+        mounts.setdefault(model, {})["backbone_config"] = set(paths)
     parts = _rows_of_parts(facts, built, mounts)
     table: dict[str, dict[str, Any]] = {}
     for model in sorted({*facts, *built}):
