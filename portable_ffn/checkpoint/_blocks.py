@@ -21,7 +21,10 @@ def with_blocks(made: Sequence[tuple[Entry, Layer]], store: Store, names: Sequen
     taken = {id(e) for members in experts.values() for e, _ in members} | {id(e) for es in inside.values() for e in es}
     rest = [entry for entry, _ in made if id(entry) not in taken]
     blocks = [_block(home[0], members, inside[home], store, names) for home, members in experts.items()]
-    return [*rest, *blocks]
+    # Where token ids choose the experts, the block is no function of x, and what is shared still is.
+    by_ids = [name for name in names if name.endswith("tid2eid")]
+    alone = [b.shared for b in blocks if b.shared and any(name.startswith(b.name + ".") for name in by_ids)]
+    return [*rest, *alone, *blocks]
 
 
 def _home(entry: Entry) -> str:

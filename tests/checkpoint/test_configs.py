@@ -186,7 +186,7 @@ def test_one_expert(tmp_path):
     path = write(tmp_path, tensors, {"model_type": "qwen3_moe", "num_experts": 3})
     network = checkpoint.load(path, 0, expert=2)
     np.testing.assert_array_equal(network.weights.W2, tensors[f"{at}.2.down_proj.weight"].T)
-    with pytest.raises(ValueError, match="layer 0, expert 3, means 0 of them"):
+    with pytest.raises(ValueError, match="expert 3 of layer 0 must mean one feed-forward network"):
         checkpoint.load(path, 0, expert=3)
     with pytest.raises(TypeError, match="expert must be an int, got '2'"):
         checkpoint.load(path, 0, expert="2")
