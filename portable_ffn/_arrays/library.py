@@ -53,6 +53,24 @@ def _mlx() -> Namespace:
     return xp
 
 
+def _tensorflow() -> Namespace:
+    import portable_ffn._arrays.tensorflow as xp
+
+    return xp
+
+
+def _paddle() -> Namespace:
+    import portable_ffn._arrays.paddle as xp
+
+    return xp
+
+
+def _tinygrad() -> Namespace:
+    import portable_ffn._arrays.tinygrad as xp
+
+    return xp
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """What is known of a library.
@@ -91,6 +109,11 @@ ROWS: Mapping[str, Row] = {
     "cupy": Row(types=(("cupy", "ndarray"),), namespace=_cupy, numpy_dtypes=True, many_devices=True),
     "dask": Row(types=(("dask", "Array"),), namespace=_dask, numpy_dtypes=True, half_via_float32=True),
     "mlx": Row(types=(("mlx", "array"),), namespace=_mlx),
+    # A variable is a Tensor too, by TensorFlow's own protocol.
+    "tensorflow": Row(types=(("tensorflow", "Tensor"),), namespace=_tensorflow),
+    "paddle": Row(types=(("paddle", "Tensor"), ("paddle", "Value")), namespace=_paddle, half_via_float32=True),
+    "tinygrad": Row(types=(("tinygrad", "Tensor"),), namespace=_tinygrad, half_via_float32=True),
+    "dpnp": Row(types=(("dpnp", "dpnp_array"),), many_devices=True),
     "ndonnx": Row(types=(("ndonnx", "Array"),)),
     "array_api_strict": Row(types=(("array_api_strict", "Array"),), inside=numpy_in_silence, many_devices=True),
 }

@@ -19,8 +19,8 @@ Fault = tuple[str, str, str]
 
 
 def shape_of(array: Array) -> tuple[int | None, ...]:
-    """The shape, with None for a length that a lazy array does not know yet."""
-    return tuple(None if n is None or n != n else n for n in array.shape)
+    """The shape, with None for a length that is not known yet: None, NaN or -1 in the words of its library."""
+    return tuple(None if n is None or n != n or n < 0 else n for n in array.shape)
 
 
 def check_shapes(
@@ -64,7 +64,7 @@ def check_norm_shapes(x: Array, gamma: Array | None, beta: Array | None = None) 
         raise refusal(ValueError, *ZERO_AXES)
     length = shape_of(x)[-1]
     for name, array in (("gamma", gamma), ("beta", beta)):
-        if array is not None and (array.ndim != 1 or _differ(shape_of(array)[0], length)):
+        if array is not None and (len(array.shape) != 1 or _differ(shape_of(array)[0], length)):
             statement = f"must have shape (d_model,) = ({_n(length)},), got {_s(shape_of(array))}"
             raise refusal(ValueError, name, statement)
 
@@ -97,11 +97,11 @@ def _faults(
     yield from told
     if told and told[0][0] == "W1":
         return
-    shape, d_ff = shape_of(W2), shape_of(W1)[-1] if W1.ndim else None
+    shape, d_ff = shape_of(W2), shape_of(W1)[-1] if len(W1.shape) else None
     if len(shape) != 2:
         yield _two_axes("W2", "(d_ff, d_model)", shape)
         return
-    if W1.ndim == 2 and _differ(shape[0], d_ff):
+    if len(W1.shape) == 2 and _differ(shape[0], d_ff):
         d_model = shape_of(W1)[0]
         must = f"must have shape (d_ff, d_model) = ({_n(d_ff)}, {_n(d_model)}), got {_s(shape)}"
         yield "W2", must, "transpose it" if shape == (d_model, d_ff) else f"W1 has d_ff = {d_ff} columns"
@@ -127,7 +127,7 @@ def _hidden_faults(x: Array | None, W1: Array, b1: Array | None, V: Array | None
             yield "x", f"must have shape (..., d_model) with d_model = {_n(d_model)} as W1 has, got {_s(features)}", ""
     if b1 is not None:
         yield from _bias("b1", "d_ff", b1, d_ff, "W1")
-    if V is not None and (V.ndim != 2 or _differ(shape_of(V)[0], d_model) or _differ(shape_of(V)[1], d_ff)):
+    if V is not None and (len(V.shape) != 2 or _differ(shape_of(V)[0], d_model) or _differ(shape_of(V)[1], d_ff)):
         must = f"must have the shape of W1, (d_model, d_ff) = {_s(shape)}, got {_s(shape_of(V))}"
         yield "V", must, "transpose it" if shape_of(V) == (d_ff, d_model) else ""
     if c is not None:

@@ -61,11 +61,11 @@ def gradients(call: Call, dy: Array) -> tuple[Array | None, ...]:
     dy = astype(dy, computing, xp)
     g = affine(x, W1, b1, xp)
     u = None if V is None else affine(x, V, c, xp)
-    dm = xp.matmul(dy, W2.T)
+    dm = xp.matmul(dy, xp.matrix_transpose(W2))
     m, dg, du = act.gradients(g, u, dm, xp)
-    dx = xp.matmul(dg, W1.T)
+    dx = xp.matmul(dg, xp.matrix_transpose(W1))
     if V is not None:
-        dx = dx + xp.matmul(du, V.T)
+        dx = dx + xp.matmul(du, xp.matrix_transpose(V))
     return (
         dx,
         over_tokens(x, dg, xp),
@@ -79,13 +79,13 @@ def gradients(call: Call, dy: Array) -> tuple[Array | None, ...]:
 
 def over_tokens(a: Array, b: Array, xp: Namespace) -> Array:
     """a^T b, summed over all leading axes."""
-    leading = list(range(a.ndim - 1))
+    leading = list(range(len(a.shape) - 1))
     return xp.tensordot(a, b, axes=(leading, leading))
 
 
 def sum_of_tokens(d: Array, xp: Namespace) -> Array:
     """d summed over all leading axes, in float32 at least."""
-    leading = tuple(range(d.ndim - 1))
+    leading = tuple(range(len(d.shape) - 1))
     wide = astype(d, xp.float32, xp) if dtype_name(d.dtype) in LOW_PRECISION else d
     return xp.sum(wide, axis=leading) if leading else d
 

@@ -1,6 +1,7 @@
 """What this machine has beside the libraries: compilers and devices, each library's own word on them."""
 
 import importlib
+import os
 import shutil
 from collections.abc import Callable
 
@@ -33,6 +34,20 @@ def no_cuda_in_cupy() -> str | None:
     except Exception as error:  # CuPy has an error type of its own for each missing piece of CUDA
         return f"CuPy finds no CUDA device: {error}"
     return None if count else "CuPy finds no CUDA device"
+
+
+def no_clang() -> str | None:
+    """What tinygrad compiles by on a CPU."""
+    return None if shutil.which(os.environ.get("CC", "clang")) else "tinygrad needs clang to compile for a CPU, none found"
+
+
+def no_sycl() -> str | None:
+    """dpnp's own word on its devices."""
+    try:
+        importlib.import_module("dpnp").empty(1)
+    except Exception as error:  # of dpctl's own type, which is in no stable place
+        return f"dpnp finds no SYCL device: {error}"
+    return None
 
 
 def jax_devices(platform: str) -> tuple[str, ...]:

@@ -45,6 +45,54 @@ def _compile(fn: Function) -> Function:
     return compiled
 
 
+def _function(fn: Function) -> Function:
+    """fn as a graph of TensorFlow, for x of any lengths but the last."""
+    tf = importlib.import_module("tensorflow")
+
+    def traced(*arrays: Any) -> Any:
+        given = [array for array in arrays if array is not None]
+        specs = [tf.TensorSpec(array.shape, array.dtype) for array in given]
+        specs[0] = tf.TensorSpec([None] * (len(given[0].shape) - 1) + [given[0].shape[-1]], given[0].dtype)
+
+        def body(*inner: Any) -> Any:
+            rest = iter(inner)
+            return fn(*(None if array is None else next(rest) for array in arrays))
+
+        return tf.function(body, input_signature=specs)(*given)
+
+    return traced
+
+
+def _xla(fn: Function) -> Function:
+    """fn compiled by XLA in TensorFlow."""
+    compiled: Function = importlib.import_module("tensorflow").function(fn, jit_compile=True)
+    return compiled
+
+
+def _static(fn: Function) -> Function:
+    """fn as a program of Paddle."""
+    paddle = importlib.import_module("paddle")
+
+    def traced(*arrays: Any) -> Any:
+        return paddle.jit.to_static(lambda *given: fn(*given), full_graph=True)(*arrays)
+
+    return traced
+
+
+def _tinyjit(fn: Function) -> Function:
+    """fn captured by tinygrad and replayed: the third call is the first that doesn't run Python."""
+    tinygrad = importlib.import_module("tinygrad")
+
+    def replayed(*arrays: Any) -> Any:
+        jitted = tinygrad.TinyJit(lambda *given: fn(*given).realize())
+        given = [None if array is None else array.realize() for array in arrays]
+        for _ in range(3):
+            y = jitted(*given)
+        return y
+
+    return replayed
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """One row: a library in one of its ways of running.
@@ -158,6 +206,14 @@ ROWS: tuple[Backend, ...] = (
     Backend("dask", "dask", "dask", ALL, inside=settings.dask_lazy),
     Backend("ndonnx", "ndonnx", "ndonnx", ("float64", "float32", "float16")),
     Backend("mlx", "mlx", "mlx", ALL, inside=settings.mlx_cpu),
+    Backend("tensorflow", "tensorflow", "tensorflow", ALL),
+    Backend("tensorflow:function", "tensorflow", "tensorflow", ALL, wrap=_function),
+    Backend("tensorflow:xla", "tensorflow", "tensorflow", ALL, wrap=_xla, slow=True),
+    Backend("paddle", "paddle", "paddlepaddle", ALL),
+    Backend("paddle:static", "paddle", "paddlepaddle", ALL, wrap=_static, slow=True),
+    Backend("tinygrad", "tinygrad", "tinygrad", ALL, missing_piece=machine.no_clang),
+    Backend("tinygrad:jit", "tinygrad", "tinygrad", ALL, missing_piece=machine.no_clang, wrap=_tinyjit, slow=True),
+    Backend("dpnp", "dpnp", "dpnp", ("float64", "float32"), missing_piece=machine.no_sycl),
     Backend(
         "cupy",
         "cupy",

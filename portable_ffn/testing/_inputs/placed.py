@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from portable_ffn._arrays.promotion import namespace
 from portable_ffn.testing._backends.arrays import take
 from portable_ffn.testing._backends.table import Backend, Function
 from portable_ffn.testing._inputs.cases import Case, Inputs
@@ -29,7 +30,7 @@ def placed(backend: Backend, device: str, dtype: str, case: Case, inputs: Inputs
         if values is None:
             arrays.append(None)
         elif case.transposed and values.ndim == 2:
-            arrays.append(backend.put(values.T, dtype, device).T)
+            arrays.append(_turned(backend.put(values.T, dtype, device)))
         else:
             arrays.append(backend.put(values, dtype, device))
     if case.read_only and backend.library == "numpy":
@@ -37,6 +38,11 @@ def placed(backend: Backend, device: str, dtype: str, case: Case, inputs: Inputs
             if array is not None:
                 array.flags.writeable = False
     return arrays
+
+
+def _turned(array: Any) -> Any:
+    """The matrix transposed, a view where its library has views; TensorFlow's tensors have no `T`."""
+    return array.T if hasattr(array, "T") else namespace(array).matrix_transpose(array)
 
 
 def written(arrays: list[Any], inputs: Inputs, served: str, dtype: str) -> str:
