@@ -57,6 +57,7 @@ SHAPES = tuple(network._replace(cases=tuple(c for c in EVERY_CASE if c not in NU
 CURVES = tuple(network._replace(cases=("curve",)) for network in EACH)
 ORDINARY = tuple(network._replace(cases=("ordinary",)) for network in (PAPER, SWIGLU, CLIPPED[0]))
 GELU = Network("gelu", False, True, BOTH_ENDS)
+SILU = Network("silu", True, True, (*BOTH_ENDS, "a NaN", "an infinity"))
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 THREE = ("float64", "float32", "float16")
@@ -81,10 +82,18 @@ RUNS: dict[str, tuple[tuple[tuple[Network, ...], tuple[str, ...]], ...]] = {
     "dask": ((BOTH, FLOATS), (CURVES, ("float32",))),
     "ndonnx": (((*ORDINARY, GELU), THREE), (SHAPES[:1], ("float32",))),
     "mlx": ((ALL, FLOATS),),
+    "tensorflow": ((ALL, FLOATS),),
+    "tensorflow:function": (((*NUMERIC, GELU), ("float64", "float32", "bfloat16")),),
+    "tensorflow:xla": ((ORDINARY, ("float32",)),),
+    "paddle": ((ALL, FLOATS),),
+    "paddle:static": ((ORDINARY, ("float32",)),),
+    "tinygrad": (((*ORDINARY, GELU, SILU), TWO),),
+    "tinygrad:jit": ((ORDINARY[:1], ("float32",)),),
+    "dpnp": ((ALL, TWO),),
     "cupy": ((ALL, THREE),),
 }
 # Compiling for seconds at each row.
-SLOW = ("torch:compile",)
+SLOW = ("torch:compile", "tensorflow:xla", "paddle:static", "tinygrad", "tinygrad:jit")
 
 
 class Gap(NamedTuple):

@@ -37,8 +37,17 @@ def through_float32(
     """
     dtype = arrays[0].dtype
     if dtype_name(dtype) not in LOW_PRECISION:
-        return formula(xp, *arrays)
-    return cast(formula(xp, *cast(arrays, xp.float32, xp)), dtype, xp)
+        return _with_nan(formula(xp, *arrays), arrays, xp)
+    wide = cast(arrays, xp.float32, xp)
+    return cast(_with_nan(formula(xp, *wide), wide, xp), dtype, xp)
+
+
+def _with_nan(results: tuple[Array, ...], arrays: tuple[Array, ...], xp: Namespace) -> tuple[Array, ...]:
+    """The results, NaN where the first array is, on a library whose comparisons lose it."""
+    if not getattr(xp, "NAN_IS_LESS", False):
+        return results
+    h = arrays[0]
+    return tuple(xp.where(h != h, h, result) for result in results)
 
 
 def constants(numbers: tuple[float, ...], like: Array, xp: Namespace) -> Array:

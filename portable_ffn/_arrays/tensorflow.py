@@ -4,7 +4,6 @@ Of eager tensors, variables and the tensors of a `tf.function`, whose leading le
 a length, and everything is differentiated by TensorFlow itself.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf

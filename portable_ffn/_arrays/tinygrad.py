@@ -1,8 +1,21 @@
-"""tinygrad as a namespace of the standard: its functions are methods of a lazy tensor."""
+"""tinygrad as a namespace of the standard: its functions are methods of a lazy tensor.
 
+It makes exp of 2**(x / log 2), which is off by 28 units in the last place at -63, and has neither expm1 nor a tanh or a
+log1p that keeps its digits near 0 (0.14). These four are made of series, which it differentiates well. It says that
+NaN <= 0, since it makes that of a comparison the other way round: see NAN_IS_LESS.
+"""
+
+import math
 from typing import Any
 
 from tinygrad import Tensor, dtypes
+
+# log(2) = high + low, where high has 16 bits, so that n * high is exact for every exponent n in float32 too.
+_LN2_HIGH = float.fromhex("0x1.62e4p-1")
+_LN2_LOW = 1.4286068203094173e-06
+_TERMS, _ODD = 16, 17
+# Formulas whose comparisons are to be false of NaN lose it: whoever calls them puts it back.
+NAN_IS_LESS = True
 
 
 def __getattr__(name: str) -> Any:
@@ -51,20 +64,51 @@ def matrix_transpose(x: Any) -> Any:
 
 
 def exp(x: Any) -> Any:
-    """E to the power of x."""
-    return x.exp()
+    """E to the power of x, as 2**n e**r, where x = n log 2 + r and |r| <= log(2) / 2."""
+    low, high = (-746.0, 710.0) if x.dtype == dtypes.float64 else (-104.0, 89.0)
+    inside = where(x < low, low, where(x > high, high, x))
+    n = (inside.detach() * (1 / math.log(2))).round()
+    same = n.cast(dtypes.int32).cast(n.dtype)  # so that tinygrad doesn't add the two parts of log(2) first
+    r = (inside - n * _LN2_HIGH) - same * _LN2_LOW
+    half = (n / 2).floor()  # in two factors: 2**n alone overflows or vanishes before e**x does
+    return (1 + r * _series(r)) * _power_of_two(half) * _power_of_two(n - half)
+
+
+def _power_of_two(n: Any) -> Any:
+    """2**n for whole n of normal numbers, written into the exponent's bits."""
+    if n.dtype == dtypes.float64:
+        return ((n.cast(dtypes.int64) + 1023) * 2**52).bitcast(dtypes.float64)
+    return ((n.cast(dtypes.int32) + 127) * 2**23).bitcast(dtypes.float32)
 
 
 def expm1(x: Any) -> Any:
-    return x.exp() - 1
+    """exp(x) - 1, for small x by its series."""
+    near = where(x < -0.5, -0.5, where(x > 0.5, 0.5, x))
+    return where((x >= -0.5) * (x <= 0.5), near * _series(near), exp(x) - 1)
+
+
+def _series(x: Any) -> Any:
+    """(exp(x) - 1) / x for |x| <= 0.5, by Taylor."""
+    value = 1 / math.factorial(_TERMS)
+    for n in range(_TERMS - 1, 0, -1):
+        value = value * x + 1 / math.factorial(n)
+    return value
 
 
 def log1p(x: Any) -> Any:
-    return (1 + x).log()
+    """log(1 + x) for x from 0 to 1, all that is asked here: 2 artanh(x / (2 + x)), by its series."""
+    s = x / (2 + x)
+    square = s * s
+    value = 1 / (2 * _ODD + 1)
+    for n in range(_ODD - 1, -1, -1):
+        value = value * square + 1 / (2 * n + 1)
+    return 2 * s * value
 
 
 def tanh(x: Any) -> Any:
-    return x.tanh()
+    """-t / (2 + t), t = exp(-2 |x|) - 1, with the sign of x."""
+    t = expm1(where(x <= 0, 2 * x, -2 * x))
+    return where(x <= 0, t / (2 + t), -t / (2 + t))
 
 
 def sqrt(x: Any) -> Any:

@@ -6,7 +6,7 @@ from portable_ffn._arrays.dtype import dtype_name, not_held, numpy_dtype, own_dt
 from portable_ffn._arrays.errors import refusal
 
 
-def _no_device(library: str, device: Any) -> ValueError:
+def no_device(library: str, device: Any) -> ValueError:
     """The error for a device that a library doesn't know or has none of."""
     return refusal(ValueError, "device", f"must be one that {library} has here, such as cpu, got {device!r}")
 
@@ -46,7 +46,7 @@ def _check_torch_has(device: str) -> None:
     except RuntimeError:
         found = False
     if not found:
-        raise _no_device("torch", device)
+        raise no_device("torch", device)
 
 
 def cast_jax(array: Any, name: str, device: Any) -> Any:
@@ -63,7 +63,7 @@ def cast_jax(array: Any, name: str, device: Any) -> Any:
         try:
             device = jax.devices(platform)[int(number or 0)]
         except (RuntimeError, ValueError, IndexError):
-            raise _no_device("jax", device) from None
+            raise no_device("jax", device) from None
     return jax.device_put(array, device)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from portable_ffn._transfer import cast, memory
+from portable_ffn._transfer import cast, frameworks, memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,31 @@ TABLE: Mapping[str, Row] = {
         to_numpy=memory.mlx_to_numpy,
         from_numpy=memory.mlx_from_numpy,
         give=lambda array: array,
+    ),
+    "tensorflow": Row(
+        cast=frameworks.cast_tensorflow,
+        to_numpy=memory.seen_by_numpy,
+        from_numpy=frameworks.tensorflow_from_numpy,
+        give=frameworks.tensorflow_give,
+        device=lambda array: array.device,
+    ),
+    "paddle": Row(
+        cast=frameworks.cast_paddle,
+        to_numpy=frameworks.paddle_to_numpy,
+        from_numpy=frameworks.paddle_from_numpy,
+        device=lambda array: getattr(array, "place", None),
+    ),
+    "tinygrad": Row(
+        cast=frameworks.cast_tinygrad,
+        to_numpy=frameworks.tinygrad_to_numpy,
+        from_numpy=frameworks.tinygrad_from_numpy,
+        device=lambda array: array.device,
+    ),
+    "dpnp": Row(
+        cast=cast.cast_standard,
+        to_numpy=frameworks.dpnp_to_numpy,
+        from_numpy=frameworks.dpnp_from_numpy,
+        device=lambda array: array.device,
     ),
     "dask": Row(
         cast=cast.cast_dask,

@@ -8,31 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from portable_ffn._arrays.library import library_of
-
-Values = npt.NDArray[Any]
-Float64 = npt.NDArray[np.float64]
-
-
-def numpy_dtype(name: str) -> Any:
-    """NumPy's dtype of that name, ml_dtypes' for bfloat16."""
-    holder = "ml_dtypes" if name == "bfloat16" else "numpy"
-    return np.dtype(getattr(importlib.import_module(holder), name if name != "bool" else "bool_"))
-
-
-def held(values: Values, dtype: str) -> Float64:
-    """The numbers that `dtype` holds of `values`, rounded to nearest even once, in float64."""
-    values = np.asarray(values, dtype=np.float64)
-    if dtype != "bfloat16":
-        with np.errstate(all="ignore"):
-            return values.astype(dtype).astype(np.float64)
-    # bfloat16 has 8 significant bits, and 2**-133 is its smallest number.
-    _, exponent = np.frexp(values)
-    step = np.maximum(exponent - 8, -133)
-    rounded = np.ldexp(np.rint(np.ldexp(values, -step)), step)
-    return np.where(np.abs(rounded) > float.fromhex("0x1.fep127"), np.copysign(np.inf, values), rounded)
+from portable_ffn.testing._backends import frameworks
+from portable_ffn.testing._backends.held import Float64 as Float64  # as themselves: others import them from here
+from portable_ffn.testing._backends.held import Values as Values
+from portable_ffn.testing._backends.held import held as held
+from portable_ffn.testing._backends.held import numpy_dtype
 
 
 def _put_numpy(values: Values, dtype: str, device: str) -> Any:
@@ -89,33 +71,6 @@ def _put_cupy(values: Values, dtype: str, device: str) -> Any:
         return cupy.asarray(np.array(values, dtype=numpy_dtype(dtype)))
 
 
-def _put_tensorflow(values: Values, dtype: str, device: str) -> Any:
-    """An eager tensor."""
-    tf = importlib.import_module("tensorflow")
-    return tf.constant(np.array(values, dtype=numpy_dtype(dtype)), dtype=dtype)
-
-
-def _put_paddle(values: Values, dtype: str, device: str) -> Any:
-    """An eager tensor; of bfloat16 by way of float32, which Paddle rounds to nearest."""
-    paddle = importlib.import_module("paddle")
-    near = held(values, dtype) if dtype == "bfloat16" else values
-    array = np.array(near, dtype="float32" if dtype == "bfloat16" else numpy_dtype(dtype))
-    return paddle.to_tensor(array, place=paddle.CPUPlace()).astype(dtype)
-
-
-def _put_tinygrad(values: Values, dtype: str, device: str) -> Any:
-    """A tensor that is there."""
-    tinygrad = importlib.import_module("tinygrad")
-    near = held(values, dtype) if dtype == "bfloat16" else values
-    array = np.array(near, dtype="float32" if dtype == "bfloat16" else numpy_dtype(dtype))
-    return tinygrad.Tensor(array).cast(getattr(tinygrad.dtypes, dtype)).realize()
-
-
-def _put_dpnp(values: Values, dtype: str, device: str) -> Any:
-    """An array on the default device."""
-    return importlib.import_module("dpnp").asarray(np.array(values, dtype=numpy_dtype(dtype)))
-
-
 def _take_numpy(array: Any) -> Float64:
     """Of NumPy and of what NumPy reads without a loss."""
     return np.asarray(array).astype(np.float64)
@@ -156,27 +111,6 @@ def _take_cupy(array: Any) -> Float64:
     return np.asarray(array.get()).astype(np.float64)
 
 
-def _take_tensorflow(array: Any) -> Float64:
-    """Of TensorFlow, from whichever device."""
-    return np.asarray(array.numpy()).astype(np.float64)
-
-
-def _take_paddle(array: Any) -> Float64:
-    """Of Paddle, whose bfloat16 NumPy would see as integers: widened there."""
-    return np.asarray(array.detach().astype("float64").numpy())
-
-
-def _take_tinygrad(array: Any) -> Float64:
-    """Of tinygrad: this is where it computes, if it has not."""
-    tinygrad = importlib.import_module("tinygrad")
-    return np.asarray(array.cast(tinygrad.dtypes.float64).numpy())
-
-
-def _take_dpnp(array: Any) -> Float64:
-    """Of dpnp, from its device."""
-    return np.asarray(importlib.import_module("dpnp").asnumpy(array)).astype(np.float64)
-
-
 PUT: Mapping[str, Callable[[Values, str, str], Any]] = {
     "numpy": _put_numpy,
     "torch": _put_torch,
@@ -186,10 +120,10 @@ PUT: Mapping[str, Callable[[Values, str, str], Any]] = {
     "ndonnx": _put_ndonnx,
     "mlx": _put_mlx,
     "cupy": _put_cupy,
-    "tensorflow": _put_tensorflow,
-    "paddle": _put_paddle,
-    "tinygrad": _put_tinygrad,
-    "dpnp": _put_dpnp,
+    "tensorflow": frameworks.put_tensorflow,
+    "paddle": frameworks.put_paddle,
+    "tinygrad": frameworks.put_tinygrad,
+    "dpnp": frameworks.put_dpnp,
 }
 _TAKE: Mapping[str, Callable[[Any], Float64]] = {
     "numpy": _take_numpy,
@@ -200,10 +134,10 @@ _TAKE: Mapping[str, Callable[[Any], Float64]] = {
     "ndonnx": _take_ndonnx,
     "mlx": _take_mlx,
     "cupy": _take_cupy,
-    "tensorflow": _take_tensorflow,
-    "paddle": _take_paddle,
-    "tinygrad": _take_tinygrad,
-    "dpnp": _take_dpnp,
+    "tensorflow": frameworks.take_tensorflow,
+    "paddle": frameworks.take_paddle,
+    "tinygrad": frameworks.take_tinygrad,
+    "dpnp": frameworks.take_dpnp,
 }
 # Where an array lies, in the words of the table of backends; "cpu" for the libraries without devices.
 _DEVICE: Mapping[str, Callable[[Any], str]] = {

@@ -38,7 +38,9 @@ def no_cuda_in_cupy() -> str | None:
 
 def no_clang() -> str | None:
     """What tinygrad compiles by on a CPU."""
-    return None if shutil.which(os.environ.get("CC", "clang")) else "tinygrad needs clang to compile for a CPU, none found"
+    return (
+        None if shutil.which(os.environ.get("CC", "clang")) else "tinygrad needs clang to compile for a CPU, none found"
+    )
 
 
 def no_sycl() -> str | None:

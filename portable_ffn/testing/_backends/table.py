@@ -9,88 +9,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from portable_ffn.testing._backends import machine, settings
+from portable_ffn.testing._backends import machine, settings, ways
 from portable_ffn.testing._backends.arrays import PUT, Values, device_of, take
-
-Function = Callable[..., Any]
+from portable_ffn.testing._backends.ways import Function as Function
 
 ALL = ("float64", "float32", "float16", "bfloat16")
-
-
-def _as_it_is(fn: Function) -> Function:
-    """fn itself."""
-    return fn
-
-
-def _generic(fn: Function) -> Function:
-    """fn with the table of native rows emptied, so that only functions of the standard are called."""
-    native = importlib.import_module("portable_ffn._native.table")
-
-    def plain(*arrays: Any) -> Any:
-        with native.without_native():
-            return fn(*arrays)
-
-    return plain
-
-
-def _jit(fn: Function) -> Function:
-    """fn traced and compiled by XLA."""
-    compiled: Function = importlib.import_module("jax").jit(fn)
-    return compiled
-
-
-def _compile(fn: Function) -> Function:
-    """fn traced whole by Dynamo and compiled by Inductor."""
-    compiled: Function = importlib.import_module("torch").compile(fn, fullgraph=True)
-    return compiled
-
-
-def _function(fn: Function) -> Function:
-    """fn as a graph of TensorFlow, for x of any lengths but the last."""
-    tf = importlib.import_module("tensorflow")
-
-    def traced(*arrays: Any) -> Any:
-        given = [array for array in arrays if array is not None]
-        specs = [tf.TensorSpec(array.shape, array.dtype) for array in given]
-        specs[0] = tf.TensorSpec([None] * (len(given[0].shape) - 1) + [given[0].shape[-1]], given[0].dtype)
-
-        def body(*inner: Any) -> Any:
-            rest = iter(inner)
-            return fn(*(None if array is None else next(rest) for array in arrays))
-
-        return tf.function(body, input_signature=specs)(*given)
-
-    return traced
-
-
-def _xla(fn: Function) -> Function:
-    """fn compiled by XLA in TensorFlow."""
-    compiled: Function = importlib.import_module("tensorflow").function(fn, jit_compile=True)
-    return compiled
-
-
-def _static(fn: Function) -> Function:
-    """fn as a program of Paddle."""
-    paddle = importlib.import_module("paddle")
-
-    def traced(*arrays: Any) -> Any:
-        return paddle.jit.to_static(lambda *given: fn(*given), full_graph=True)(*arrays)
-
-    return traced
-
-
-def _tinyjit(fn: Function) -> Function:
-    """fn captured by tinygrad and replayed: the third call is the first that doesn't run Python."""
-    tinygrad = importlib.import_module("tinygrad")
-
-    def replayed(*arrays: Any) -> Any:
-        jitted = tinygrad.TinyJit(lambda *given: fn(*given).realize())
-        given = [None if array is None else array.realize() for array in arrays]
-        for _ in range(3):
-            y = jitted(*given)
-        return y
-
-    return replayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +33,7 @@ class Backend:
     dtypes: tuple[str, ...]
     devices: Callable[[], tuple[str, ...]] = lambda: ("cpu",)
     missing_piece: Callable[[], str | None] = machine.nothing_more
-    wrap: Callable[[Function], Function] = _as_it_is
+    wrap: Callable[[Function], Function] = ways.as_it_is
     inside: Callable[[], AbstractContextManager[None]] = settings.as_it_is
     read_only: bool = False
     valueless: bool = False
@@ -148,15 +71,15 @@ class Backend:
 ROWS: tuple[Backend, ...] = (
     Backend("numpy", "numpy", "numpy", ALL),
     Backend("numpy:readonly", "numpy", "numpy", ALL, read_only=True),
-    Backend("numpy:generic", "numpy", "numpy", ALL, wrap=_generic, ours=True),
+    Backend("numpy:generic", "numpy", "numpy", ALL, wrap=ways.generic, ours=True),
     Backend("torch", "torch", "torch", ALL, inside=settings.torch_highest),
-    Backend("torch:generic", "torch", "torch", ALL, wrap=_generic, inside=settings.torch_highest, ours=True),
+    Backend("torch:generic", "torch", "torch", ALL, wrap=ways.generic, inside=settings.torch_highest, ours=True),
     Backend(
         "torch:compile",
         "torch",
         "torch",
         ALL,
-        wrap=_compile,
+        wrap=ways.compile,
         inside=settings.torch_compiling,
         missing_piece=machine.no_compiler,
         slow=True,
@@ -173,7 +96,13 @@ ROWS: tuple[Backend, ...] = (
     ),
     Backend("jax", "jax", "jax", ALL, devices=lambda: machine.jax_devices("cpu"), inside=settings.jax_highest),
     Backend(
-        "jax:jit", "jax", "jax", ALL, devices=lambda: machine.jax_devices("cpu"), wrap=_jit, inside=settings.jax_highest
+        "jax:jit",
+        "jax",
+        "jax",
+        ALL,
+        devices=lambda: machine.jax_devices("cpu"),
+        wrap=ways.jit,
+        inside=settings.jax_highest,
     ),
     Backend(
         "jax:generic",
@@ -181,7 +110,7 @@ ROWS: tuple[Backend, ...] = (
         "jax",
         ALL,
         devices=lambda: machine.jax_devices("cpu"),
-        wrap=_generic,
+        wrap=ways.generic,
         inside=settings.jax_highest,
         ours=True,
     ),
@@ -207,12 +136,16 @@ ROWS: tuple[Backend, ...] = (
     Backend("ndonnx", "ndonnx", "ndonnx", ("float64", "float32", "float16")),
     Backend("mlx", "mlx", "mlx", ALL, inside=settings.mlx_cpu),
     Backend("tensorflow", "tensorflow", "tensorflow", ALL),
-    Backend("tensorflow:function", "tensorflow", "tensorflow", ALL, wrap=_function),
-    Backend("tensorflow:xla", "tensorflow", "tensorflow", ALL, wrap=_xla, slow=True),
+    Backend("tensorflow:function", "tensorflow", "tensorflow", ALL, wrap=ways.function),
+    Backend("tensorflow:xla", "tensorflow", "tensorflow", ALL, wrap=ways.xla, slow=True),
     Backend("paddle", "paddle", "paddlepaddle", ALL),
-    Backend("paddle:static", "paddle", "paddlepaddle", ALL, wrap=_static, slow=True),
-    Backend("tinygrad", "tinygrad", "tinygrad", ALL, missing_piece=machine.no_clang),
-    Backend("tinygrad:jit", "tinygrad", "tinygrad", ALL, missing_piece=machine.no_clang, wrap=_tinyjit, slow=True),
+    # A program of Paddle keeps the numbers of a formula as float32, so that it can't be right in float64 (3.3).
+    Backend("paddle:static", "paddle", "paddlepaddle", ALL[1:], wrap=ways.static, slow=True),
+    # Half precision takes a clang that compiles it for a CPU, 15 at least.
+    Backend("tinygrad", "tinygrad", "tinygrad", ALL[:2], missing_piece=machine.no_clang, slow=True),
+    Backend(
+        "tinygrad:jit", "tinygrad", "tinygrad", ALL[:2], missing_piece=machine.no_clang, wrap=ways.tinyjit, slow=True
+    ),
     Backend("dpnp", "dpnp", "dpnp", ("float64", "float32"), missing_piece=machine.no_sycl),
     Backend(
         "cupy",

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from portable_ffn._arrays.promotion import namespace
+from portable_ffn._arrays.library import namespace
 from portable_ffn.testing._backends.arrays import take
 from portable_ffn.testing._backends.table import Backend, Function
 from portable_ffn.testing._inputs.cases import Case, Inputs
