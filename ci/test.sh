@@ -20,4 +20,19 @@ export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 .venv/bin/mypy
-exec .venv/bin/python -m pytest -n 2 --dist worksteal "$@"
+.venv/bin/python -m pytest -n 2 --dist worksteal "$@"
+[ $# -eq 0 ] || exit 0
+
+# Libraries that pin what others need otherwise: an environment of their own, and a process for each, since TensorFlow
+# and Paddle end one in which both are loaded. tinygrad compiles by clang.
+[ -x .venv-more/bin/python ] || .venv/bin/python -m venv .venv-more
+log=$(.venv-more/bin/python -m pip install --disable-pip-version-check -c ci/constraints-more.txt -r ci/requirements-more.txt -e . 2>&1) ||
+    { echo "$log" >&2; exit 2; }
+# The CPU as a SYCL device, which only a file in the system's /etc would tell else.
+export OCL_ICD_FILENAMES=$PWD/.venv-more/lib/libintelocl.so TF_CPP_MIN_LOG_LEVEL=3
+for library in ${PORTABLE_FFN_MORE-tensorflow paddle tinygrad dpnp}; do
+    tests="tests/test_matrix.py tests/transfer/test_frameworks.py tests/engines/test_$library.py tests/test_examples.py"
+    # Each new shape and formula is compiled by tinygrad, in seconds.
+    [ "$library" = tinygrad ] || tests="$tests tests/arrays tests/activations/test_resolve.py tests/test_contract.py"
+    PORTABLE_FFN_BACKENDS=$library .venv-more/bin/python -m pytest -q -p no:cacheprovider -k "$library" $tests
+done

@@ -1,6 +1,8 @@
 """Gradient descent on any array library, in lines that don't know which: no framework, no autograd.
 
-python examples/train_anywhere.py [numpy | dask | mlx | array-api-strict | jax | torch]
+python examples/train_anywhere.py LIBRARY
+
+LIBRARY is numpy (the default), torch, jax, tensorflow, paddle, mlx, tinygrad, dask, dpnp or array-api-strict.
 """
 
 import importlib
@@ -10,8 +12,9 @@ import numpy as np
 
 from portable_ffn import Weights, feed_forward, feed_forward_vjp, init_weights
 
-# Where each library keeps its `asarray` (MLX calls it `array`).
+# Where each library keeps its `asarray`, and what some call it.
 MODULES = {"dask": "dask.array", "mlx": "mlx.core", "array-api-strict": "array_api_strict", "jax": "jax.numpy"}
+NAMES = {"mlx": "array", "tensorflow": "convert_to_tensor", "paddle": "to_tensor", "tinygrad": "Tensor"}
 INPUT = np.random.default_rng(0).uniform(-1, 1, size=(256, 2)).astype("float32")
 TARGET = np.stack([np.sin(3 * INPUT[:, 0]), np.cos(3 * INPUT[:, 1])], axis=1)
 
@@ -35,5 +38,5 @@ def loss(weights):
 if __name__ == "__main__":
     library = sys.argv[1] if len(sys.argv) > 1 else "numpy"
     module = importlib.import_module(MODULES.get(library, library))
-    asarray = module.array if library == "mlx" else module.asarray
+    asarray = getattr(module, NAMES.get(library, "asarray"))
     print(f"{library}: loss {loss(train(asarray, steps=0)):.4f}, after 100 steps {loss(train(asarray)):.4f}")

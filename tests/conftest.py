@@ -19,6 +19,8 @@ LIBRARY_WARNINGS = (
     # PyTorch 2.13 calls its own deprecated TorchScript while Inductor and torch.export are being imported.
     r"ignore:`torch\.jit\.script(_method|_if_tracing)?` is deprecated:DeprecationWarning",
     r"ignore:`torch\.jit\.script(_method|_if_tracing)?` is not supported in Python 3\.14:DeprecationWarning",
+    # Paddle 3.3 tells at its import what would only speed up compiling extensions.
+    r"ignore:No ccache found:UserWarning",
 )
 
 

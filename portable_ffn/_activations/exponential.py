@@ -32,8 +32,8 @@ def d_selu(h: Array, xp: Namespace) -> Array:
 
 def sigmoid(h: Array, xp: Namespace) -> Array:
     e = xp.exp(minus_abs(h, xp))
-    r = 1 / (1 + e)
-    return xp.where(h <= 0, e * r, r)
+    # Not e * (1 / (1 + e)), of which tinygrad makes 1 - 1 / (1 + e).
+    return xp.where(h <= 0, e, 1.0) * (1 / (1 + e))
 
 
 def d_sigmoid(h: Array, xp: Namespace) -> Array:

@@ -50,9 +50,9 @@ def exp(x: Any) -> Any:
 def where(condition: Any, one: Any, other: Any) -> Any:
     """One or the other; a number takes the dtype of the tensor beside it."""
     if not hasattr(one, "dtype"):
-        one = paddle.full_like(other, one)
+        one = paddle.full([], one, other.dtype)
     elif not hasattr(other, "dtype"):
-        other = paddle.full_like(one, other)
+        other = paddle.full([], other, one.dtype)
     return paddle.where(condition, one, other)
 
 

@@ -53,6 +53,16 @@ def where(condition: Any, one: Any, other: Any) -> Any:
     return condition.where(one, other)
 
 
+def add(x: Any, y: Any) -> Any:
+    """x + y."""
+    return x + y
+
+
+def multiply(x: Any, y: Any) -> Any:
+    """x y."""
+    return x * y
+
+
 def matmul(x: Any, W: Any) -> Any:
     """The product over the last axis of x."""
     return x.matmul(W)

@@ -15,6 +15,7 @@ from portable_ffn._arrays.dtype import dtype_name
 from portable_ffn.testing import assert_agrees
 from tests.contract import G, W, X, every_activation, every_backend, put
 
+FLOAT32_BY_DEFAULT = ("torch", "mlx", "tensorflow", "paddle", "tinygrad")
 FLOATS = ("bfloat16", "float16", "float32", "float64")
 
 
@@ -58,7 +59,7 @@ def test_integers_alone_become_the_default_float(backend):
     x = backend.put([[1, 2, 3, 4]], "int32")
     weights = [None if a is None else backend.put(a > 0, "int32") for a in W]
     y = feed_forward(x, *weights)
-    default = "float32" if backend.library in ("torch", "mlx") else "float64"
+    default = "float32" if backend.library in FLOAT32_BY_DEFAULT else "float64"
     assert dtype_name(y.dtype) == default
     expected, bound = oracle.feed_forward([[1, 2, 3, 4]], *(None if a is None else a > 0 for a in W), dtype=default)
     assert_agrees(y, y, expected, bound)
