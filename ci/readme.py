@@ -32,12 +32,34 @@ def table(head, rows):
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
+# Rows that no machine of the tests has: what is known of them instead.
+ELSEWHERE = {
+    "torch:cuda": "never run: traced there with fake tensors",
+    "jax:gpu": "lowered only, for CUDA and ROCm",
+    "cupy": "never run",
+}
+
+
+def versions():
+    """The versions that the tests run on, by distribution."""
+    pinned = [(ROOT / "ci" / name).read_text() for name in ("constraints.txt", "constraints-more.txt")]
+    found = re.findall(r"^([\w.-]+)==(\S+)$", "\n".join(pinned), re.M)
+    return {name.replace("_", "-").lower(): version for name, version in found}
+
+
 def support():
     """Libraries and ways of running, from the table of backends."""
+    tried = versions()
     rows = [
-        (f"`{row.name}`", *("yes" if dtype in row.dtypes else "-" for dtype in DTYPES)) for row in BACKENDS.values()
+        (
+            f"`{row.name}`",
+            tried.get(row.distribution.replace("_", "-").lower(), "-"),
+            *("yes" if dtype in row.dtypes else "-" for dtype in DTYPES),
+            ELSEWHERE.get(row.name, "run here"),
+        )
+        for row in BACKENDS.values()
     ]
-    return table(("backend", *DTYPES), rows)
+    return table(("backend", "version", *DTYPES, "evidence"), rows)
 
 
 def activations():

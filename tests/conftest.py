@@ -21,6 +21,8 @@ LIBRARY_WARNINGS = (
     r"ignore:`torch\.jit\.script(_method|_if_tracing)?` is not supported in Python 3\.14:DeprecationWarning",
     # Paddle 3.3 tells at its import what would only speed up compiling extensions.
     r"ignore:No ccache found:UserWarning",
+    # Its own `where` asks a value of a program where it lies.
+    r"ignore:Tensor do not have 'place' interface:UserWarning",
 )
 
 
