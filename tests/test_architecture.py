@@ -58,7 +58,7 @@ ORDER = {
         ("_measure",),
         ("_faults",),
         ("_report",),
-        ("_models", "_plan"),
+        ("_models", "_plan", "_mixtures"),
         ("_check", "_check_model", "_compare_models"),
         ("__init__", "plugin"),
     ),

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterable
 
 from portable_ffn._arrays.typing import Activation, Array, DType
+from portable_ffn.experts import Routing
 from portable_ffn.testing._backends.select import select
+from portable_ffn.testing._mixtures import check_mixture
 from portable_ffn.testing._plan import Plan
 from portable_ffn.testing._report.report import Report
 from portable_ffn.testing._report.rows import Row
@@ -24,6 +26,12 @@ def check(
     seed: int = 0,
     cases: Iterable[str] | None = None,
     progress: Callable[[Row], object] | None = None,
+    experts: bool = False,
+    routing: Routing | None = None,
+    num_experts: int = 6,
+    selection_bias: bool = False,
+    shared: bool = False,
+    shared_gate: bool = False,
 ) -> Report:
     """Check a feed-forward network on every array library that is found, against a float64 oracle.
 
@@ -49,6 +57,14 @@ def check(
         Names of cases, all where not given.
     progress : callable, optional
         Called with each row when it is there.
+    experts : bool
+        Whether fn is a mixture of experts, called as fn(x, router, experts) with a `portable_ffn.experts.Router` and
+        a `Weights` whose arrays have a leading axis; then, where there are such, the Weights of the shared network
+        and its gate (d_model, 1).
+    routing : portable_ffn.experts.Routing, optional
+        How the mixture is meant to route; needed with `experts`.
+    num_experts, selection_bias, shared, shared_gate
+        How many experts, and whether there is a bias that selects, a shared network, and a gate of it.
 
     Returns
     -------
@@ -70,6 +86,11 @@ def check(
     >>> check(network, backends="numpy", dtypes="float64").passed
     True
     """
+    if experts:
+        has = {"gated": gated, "bias": bias, "selection_bias": selection_bias}
+        has |= {"shared": shared, "shared_gate": shared_gate}
+        selection, sizes = select(backends, devices, dtypes), (d_model, d_ff)
+        return check_mixture(fn, selection, routing, activation, num_experts, sizes, seed, has, progress)
     plan = Plan(fn, activation, gated, bias, d_model, d_ff, seed, cases)
     selection = select(backends, devices, dtypes)
     rows = [plan.missing(name, reason) for name, reason in selection.missing.items()]
