@@ -8,17 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from portable_ffn import __version__
-from portable_ffn.command import CannotRun
-
-# name -> what it does; its module is portable_ffn.command.NAME.
-COMMANDS = {
-    "check": "check a network, or the layers of a model, on every array library found",
-    "backends": "list the array libraries that are found, and why others are not",
-    "inspect": "list the feed-forward layers of a checkpoint",
-    "compare": "compare two checkpoints, or a checkpoint with a function, layer by layer",
-    "bench": "measure the network against its bare matrix products",
-    "apply": "apply a layer of a checkpoint to a file of any size",
-}
+from portable_ffn.command import COMMANDS, CannotRun
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="portable-ffn",
         description="The Transformer feed-forward network on every array library.",
     )
-    parser.add_argument("--version", action="version", version=f"portable-ffn {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"portable-ffn {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     asked = next((word for word in given if not word.startswith("-")), None)
     for name, summary in COMMANDS.items():

@@ -67,7 +67,7 @@ ORDER = {
         ("_words", "_progress", "_arguments"),
         ("_terminal",),
         ("_apply", "_bench", "_inspect"),
-        ("apply", "backends", "bench", "check", "compare", "inspect"),
+        ("apply", "backends", "bench", "check", "compare", "completion", "inspect"),
     ),
 }
 
