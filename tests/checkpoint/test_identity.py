@@ -55,3 +55,14 @@ def test_a_file_replaced_after_its_first_read_is_the_first_one_still(tmp_path):
     before = np.array(entry.load().weights.W1)
     other(tmp_path / "two").replace(path / "model.safetensors")
     np.testing.assert_array_equal(entry.load().weights.W1, before)
+
+
+def test_other_formats_are_held_too(tmp_path):
+    """An archive of NumPy: the same names and sizes, other values."""
+    shapes = {name: tensor.shape for name, tensor in BASES["llama"].tensors.items()}
+    for number, name in enumerate(("one.npz", "two.npz")):
+        np.savez(tmp_path / name, **{key: np.full(shape, number + 1.0) for key, shape in shapes.items()})
+    entry, _ = checkpoint.find(tmp_path / "one.npz", activation="silu")
+    (tmp_path / "two.npz").replace(tmp_path / "one.npz")
+    with pytest.raises(CheckpointError, match="was replaced or changed since it was opened"):
+        entry.load()

@@ -3,22 +3,14 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
-
-import numpy as np
+from typing import Any, Final, NamedTuple
 
 from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._files.mapped import Source
 from portable_ffn.checkpoint._files.tensor import TensorInfo
 
 # The most that deflate can shrink: values that take more of a file's bytes than this aren't in it.
 _DENSEST: Final = 1100
-
-
-class Source(Protocol):
-    """Whoever reads the values of a file's tensors."""
-
-    def array(self, info: TensorInfo) -> np.ndarray[Any, Any]:
-        """The tensor, read-only where it is a view of the file."""
 
 
 class Container(NamedTuple):

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -56,6 +56,13 @@ def read_json(path: Path) -> bytes:
             raise CheckpointError(f"{path}: JSON of {size} bytes; {JSON_LIMIT} are the limit")
         with reading(path):
             return file.read(size)
+
+
+class Source(Protocol):
+    """Whoever reads the values of a file's tensors."""
+
+    def array(self, info: TensorInfo) -> np.ndarray[Any, Any]:
+        """The tensor, read-only where it is a view of the file."""
 
 
 class Identity(NamedTuple):
@@ -113,7 +120,7 @@ class Mapped:
         """The whole file as memory; pages are read as they are touched."""
         if self._map is None:
             with open_regular(self.path) as file:
-                self._check(identity(os.fstat(file.fileno())))
+                refuse_another(self.path, self.known, identity(os.fstat(file.fileno())))
                 with reading(self.path):
                     self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         else:
@@ -121,15 +128,30 @@ class Mapped:
             with contextlib.suppress(OSError):
                 now = identity(self.path.stat())
                 if now.inode == self.known.inode:
-                    self._check(now)
+                    refuse_another(self.path, self.known, now)
         return self._map
 
-    def _check(self, now: Identity) -> None:
-        """CheckpointError where the file isn't the one whose header was read."""
-        if now.size != self.size:
-            # Touching a page that a shrunken file has lost would kill the process.
-            raise CheckpointError(f"{self.path}: had {self.size} bytes when opened, has {now.size} now; open it again")
-        if now != self.known:
-            raise CheckpointError(
-                f"{self.path}: was replaced or changed since it was opened, so its header may be another; open it again"
-            )
+
+class Held:
+    """A reader of another format's file, asked only while the file is the one whose header was read."""
+
+    def __init__(self, source: Source, path: Path, known: Identity) -> None:
+        self.source = source
+        self.path = path
+        self.known = known
+
+    def array(self, info: TensorInfo) -> np.ndarray[Any, Any]:
+        """The tensor, as its reader gives it."""
+        refuse_another(self.path, self.known, identity(status(self.path)))
+        return self.source.array(info)
+
+
+def refuse_another(path: Path, known: Identity, now: Identity) -> None:
+    """CheckpointError where a file isn't the one whose header was read."""
+    if now.size != known.size:
+        # Touching a page that a shrunken file has lost would kill the process.
+        raise CheckpointError(f"{path}: had {known.size} bytes when opened, has {now.size} now; open it again")
+    if now != known:
+        raise CheckpointError(
+            f"{path}: was replaced or changed since it was opened, so its header may be another; open it again"
+        )

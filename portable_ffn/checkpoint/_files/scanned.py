@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from portable_ffn.checkpoint._files.container import Container, Source
+from portable_ffn.checkpoint._files.container import Container
+from portable_ffn.checkpoint._files.mapped import Source
 from portable_ffn.checkpoint._files.tensor import TensorInfo
 
 # A path's component that has all layers of a stack in it.

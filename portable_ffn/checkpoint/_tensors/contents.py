@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from portable_ffn.checkpoint._errors import CheckpointError
-from portable_ffn.checkpoint._files.container import Source, dotted
+from portable_ffn.checkpoint._files.container import dotted
 from portable_ffn.checkpoint._files.containers import kind_of_file, read_container
 from portable_ffn.checkpoint._files.directory import Index, find_files, gguf_parts, left_aside, read_config, read_index
 from portable_ffn.checkpoint._files.foreign import refuse_adapter_files, refuse_adapter_tensors, refuse_names
 from portable_ffn.checkpoint._files.gguf import read_gguf
-from portable_ffn.checkpoint._files.mapped import Mapped, identity, is_directory, status
+from portable_ffn.checkpoint._files.mapped import Held, Mapped, Source, identity, is_directory, status
 from portable_ffn.checkpoint._files.orbax import is_orbax, read_orbax
 from portable_ffn.checkpoint._files.safetensors import read_header
 from portable_ffn.checkpoint._files.tensor import Encoding, TensorInfo
@@ -85,9 +85,11 @@ def read_contents(found: list[Path] | Index, config: dict[str, Any]) -> Contents
 def _read_containers(found: list[Path] | Index, files: list[Path], config: dict[str, Any]) -> Contents:
     """The tensors of containers of other kinds; what a file says of its network serves where there is no config."""
     contents = Contents(config, {}, {}, {}, {}, {}, {})
+    known = {file: identity(status(file)) for file in files if not is_directory(file)}
     read = [(files[0], read_orbax(files[0]))] if is_orbax(files[0]) else read_container(files)
     for file, container in read:
-        contents.files[file] = container.source
+        held = known.get(file)
+        contents.files[file] = container.source if held is None else Held(container.source, file, held)
         for name, info in container.tensors.items():
             if name in contents.tensors:
                 raise CheckpointError(f"{file}: tensor {name[:200]!r} is in another file too; it must be in one")
