@@ -54,7 +54,7 @@ def cases() -> Iterator[tuple[str, Callable[[Any, Any], np.ndarray], Any, tuple[
         )
     codes = RNG.integers(0, 256, (ROWS, WIDTH // 2), dtype=np.uint8)
     absmax, table = RNG.random(ROWS * WIDTH // 64).astype(np.float32), RNG.random(16).astype(np.float32)
-    yield "bitsandbytes nf4", bitsandbytes.decode4, bitsandbytes.How((ROWS, WIDTH), 64), (codes, absmax, table)
+    yield "bitsandbytes nf4", bitsandbytes.decode, bitsandbytes.How((ROWS, WIDTH), 64), (codes, absmax, table)
     yield "MXFP4", fp4.decode, fp4.How("uint8"), (codes, RNG.integers(110, 140, (ROWS, WIDTH // 32), dtype=np.uint8))
     scales = RNG.random((ROWS, WIDTH // 16)).astype(ml_dtypes.float8_e4m3fn)
     yield "NVFP4", fp4.decode, fp4.How("float8_e4m3fn", True), (codes, scales, np.ones(1, np.float32))

@@ -7,6 +7,7 @@ import pytest
 
 from portable_ffn import checkpoint
 from portable_ffn.checkpoint._errors import CheckpointError
+from portable_ffn.checkpoint._tensors.formats import FORMATS
 from tests.checkpoint.packed import codes, opened, scales
 from tests.checkpoint.test_float_formats import exponents, four_bits, nibbles
 from tests.checkpoint.test_formats import U, compressed, gptq, said
@@ -45,6 +46,27 @@ LAYERS = {
             U + "weight_scale_2": np.ones((), np.float32),
         },
         {"quant_method": "modelopt"},
+    ),
+    "NVFP4 of compressed-tensors": (
+        {
+            U + "weight_packed": nibbles(codes((8, 48), 4)),
+            U + "weight_scale": scales((8, 3)).astype(ml_dtypes.float8_e4m3fn),
+            U + "weight_global_scale": np.ones(1, np.float32),
+        },
+        {"quant_method": "compressed-tensors"},
+    ),
+    "int8 of compressed-tensors": (
+        {
+            U + "weight": codes((8, 96), 8).astype(np.int8),
+            U + "weight_scale": scales((8, 3)),
+            U + "weight_zero_point": codes((8, 3), 3).astype(np.int8),
+        },
+        said(8, format="int-quantized"),
+    ),
+    "MXFP4 of ModelOpt": ({U + "weight": nibbles(codes((8, 96), 4)), U + "weight_scale": exponents((8, 3))}, {}),
+    "MXFP4 of GPT-OSS": (
+        {U + "weight_blocks": codes((8, 3, 16), 8).astype(np.uint8), U + "weight_scales": exponents((8, 3))},
+        {},
     ),
     "MXFP4": ({U + "weight_packed": nibbles(codes((8, 96), 4)), U + "weight_scale": exponents((8, 3))}, {}),
     "MXFP8": (
@@ -118,3 +140,16 @@ def test_a_file_cut_off_is_refused(tmp_path, format):
         (tmp_path / "model.safetensors").write_bytes(data[:length])
         with pytest.raises(CheckpointError):
             checkpoint.find(tmp_path)
+
+
+@pytest.mark.parametrize("row", FORMATS, ids=lambda row: f"{row.name} {row.values}")
+def test_every_row_has_a_layer_here(row):
+    """A new format brings a layer into LAYERS, so that what is wrong with one is tried."""
+
+    def fits(tensors):
+        for name, value in tensors.items():
+            layer = name.removesuffix(row.values)
+            if value.dtype.name in row.dtypes and all(layer + end in tensors for end in row.beside):
+                yield layer != name or not row.values
+
+    assert any(any(fits(tensors)) for tensors, _ in LAYERS.values())

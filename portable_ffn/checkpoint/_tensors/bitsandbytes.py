@@ -1,11 +1,11 @@
-"""bitsandbytes: nf4 and fp4, plain and nested, and int8.
+"""bitsandbytes of four bits: nf4 and fp4, plain and nested.
 
 Four bits: the flat weight in blocks of 64 (they don't begin anew in each row), two codes a byte, the high half first;
 each code is looked up in quant_map (16 values) and multiplied by its block's absmax. Nested: absmax is a byte itself,
 looked up in nested_quant_map (256 values), times nested_absmax of its block of 256, plus nested_offset. The JSON in
 quant_state has shape, blocksize, nested_blocksize and nested_offset. The codes may be stored under another dtype
-(bnb_4bit_quant_storage). Eight bits: code * SCB / 127, SCB one value a row. Sources: bitsandbytes 0.50
-(functional.py: QuantState.from_dict, dequantize_4bit, int8_vectorwise_dequant).
+(bnb_4bit_quant_storage).  Sources: bitsandbytes 0.50
+(functional.py: QuantState.from_dict, dequantize_4bit).
 """
 
 import json
@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._tensors.affine import Array, row_blocks
 from portable_ffn.checkpoint._tensors.module import Misfit, Module, Plan, decoded_shape
 
@@ -30,7 +29,7 @@ class How(NamedTuple):
     offset: float = 0.0
 
 
-def plan4(module: Module) -> Plan | None:
+def plan(module: Module) -> Plan | None:
     """The weight of a layer of four bits."""
     kind = next((kind for kind in ("nf4", "fp4") if module.get(_STATE + kind) is not None), None)
     if kind is None:
@@ -65,7 +64,7 @@ def plan4(module: Module) -> Plan | None:
     told = f"bitsandbytes {kind}{' nested' if how.nested else ''}, blocks of {block}"
     ends = (_STATE + kind, ".nested_absmax", ".nested_quant_map")
     linear = len(shape) == 2
-    return module.plan(told, tuple(shape), sources, "bitsandbytes 4", how, target="", hidden=ends, linear=linear)
+    return module.plan(told, tuple(shape), sources, "bitsandbytes", how, target="", hidden=ends, linear=linear)
 
 
 def _state(module: Module, end: str) -> dict[str, Any]:
@@ -80,7 +79,7 @@ def _state(module: Module, end: str) -> dict[str, Any]:
     return found
 
 
-def decode4(how: How, arrays: Sequence[Array]) -> Array:
+def decode(how: How, arrays: Sequence[Array]) -> Array:
     """The weight in its shape."""
     codes, absmax, table = arrays[:3]
     scales = absmax.astype(np.float32)
@@ -100,26 +99,3 @@ def decode4(how: How, arrays: Sequence[Array]) -> Array:
     if count > whole * how.block:
         values[whole * how.block :] *= scales[whole]
     return values.reshape(how.shape)
-
-
-def plan8(module: Module) -> Plan | None:
-    """The weight of a layer of eight bits."""
-    shape = module.values.shape
-    if len(shape) < 2:
-        raise Misfit(f"{module.values.name} must be a matrix, has the shape {shape}")
-    module.shaped(module.needed(".SCB", "float32", "float16", "bfloat16"), shape[:-1], (*shape[:-1], 1))
-    layout = module.get(".weight_format")
-    if layout is not None and layout.nbytes and module.small(layout).any():
-        raise Misfit(f"{layout.name} must be 0, the layout row by row; save the model with bitsandbytes 0.45 or later")
-    sources = (".weight", ".SCB")
-    return module.plan("bitsandbytes int8", shape, sources, "bitsandbytes 8", hidden=(".weight_format",))
-
-
-def decode8(how: None, arrays: Sequence[Array]) -> Array:
-    """The weight (out, in)."""
-    codes, rows = arrays
-    if rows.size != codes[..., 0].size:
-        raise CheckpointError("SCB must have a value for each row")
-    scale = rows.astype(np.float32).reshape(*codes.shape[:-1], 1) / np.float32(127)
-    values: Array = np.multiply(codes, scale, dtype=np.float32)
-    return values

@@ -1,15 +1,13 @@
-"""compressed-tensors: integers packed into words (pack-quantized), or one a byte (int-quantized, W4A8).
+"""compressed-tensors, pack-quantized: integers of 1 to 8 bits packed into words.
 
-pack-quantized: weight_packed (out, in * bits / 32) int32, each code plus 2 ** (bits - 1), one after another across
-words; weight_scale (out, groups); weight_zero_point packed likewise but along the outputs; weight_shape cuts what is
-padded. Older writers began every word anew where bits don't divide 32. weight_g_idx gives each input's group,
-unless it holds -1. int-quantized: weight int8, weight_scale, weight_zero_point int8. (code - zero) * scale. A config
-with transforms of the activations at run time computes something else, and is refused. Source: compressed-tensors 0.20
-(compressors/pack_quantized, naive_quantized; quantization/lifecycle/forward.py; transform/transform_args.py).
+weight_packed (out, in * bits / 32) int32, each code plus 2 ** (bits - 1), one after another across words; weight_scale
+(out, groups); weight_zero_point packed likewise but along the outputs; weight_shape cuts what is padded. Older writers
+began every word anew where bits don't divide 32. weight_g_idx gives each input's group, unless it holds -1.
+(code - zero) * scale. Source: compressed-tensors 0.20 (compressors/pack_quantized; quantization/lifecycle/forward.py).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -18,8 +16,8 @@ from portable_ffn.checkpoint._tensors.affine import Array, affine, group_of
 from portable_ffn.checkpoint._tensors.bits import unpack, words_for
 from portable_ffn.checkpoint._tensors.module import Misfit, Module, Plan
 
-_SCALES: Final = ("bfloat16", "float16", "float32")
-_BESIDE: Final = (".weight_shape", ".weight_g_idx", ".input_scale", ".input_zero_point", ".input_global_scale")
+SCALES: Final = ("bfloat16", "float16", "float32")
+BESIDE: Final = (".weight_shape", ".weight_g_idx", ".input_scale", ".input_zero_point", ".input_global_scale")
 
 
 class How(NamedTuple):
@@ -32,24 +30,7 @@ class How(NamedTuple):
     ordered: bool
 
 
-def online(settings: Mapping[str, Any]) -> bool:
-    """Whether a config transforms activations at run time."""
-    return "input" in _locations(settings) or "output" in _locations(settings)
-
-
-def _locations(settings: Mapping[str, Any]) -> set[str]:
-    """Where the transforms of a config are applied."""
-    found: set[str] = set()
-    transforms = settings.get("transform_config")
-    groups = transforms.get("config_groups") if isinstance(transforms, Mapping) else None
-    for group in groups.values() if isinstance(groups, Mapping) else ():
-        for one in group.get("apply", ()) if isinstance(group, Mapping) else ():
-            if isinstance(one, Mapping) and isinstance(one.get("location"), str):
-                found.add(one["location"])
-    return found
-
-
-def packed(module: Module) -> Plan | None:
+def plan(module: Module) -> Plan | None:
     """The weight of a layer of packed integers."""
     sparse = module.scheme.text("format")
     if "24" in sparse or module.get(".meta") is not None:
@@ -68,8 +49,8 @@ def packed(module: Module) -> Plan | None:
             f"{module.values.name} must hold {inputs} codes a row, and {told_bits} bits in {words} words don't"
         )
     anew = words != words_for(inputs, bits)
-    scales = module.needed(".weight_scale", *_SCALES)
-    groups = _groups(module, scales.shape, out)
+    scales = module.needed(".weight_scale", *SCALES)
+    groups = groups_of(module, scales.shape, out)
     sources: tuple[str, ...] = (".weight_packed", ".weight_scale")
     zeros = module.get(".weight_zero_point")
     if zeros is not None:
@@ -80,32 +61,11 @@ def packed(module: Module) -> Plan | None:
     if order is not None:
         module.shaped(module.needed(".weight_g_idx", "int32", "int64"), (inputs,))
         sources = (*sources, ".weight_g_idx")
-    told = _told(bits, inputs, groups)
     how = How(bits, inputs, anew, zeros is not None, order is not None)
-    return module.plan(told, (out, inputs), sources, "compressed", how, hidden=_BESIDE)
+    return module.plan(told(bits, inputs, groups), (out, inputs), sources, "compressed", how, hidden=BESIDE)
 
 
-def plain(module: Module) -> Plan | None:
-    """The weight of a layer of integers of a byte each; None where another tool wrote it."""
-    if module.scheme.method != "compressed-tensors":
-        return None
-    if len(module.values.shape) != 2:
-        raise Misfit(f"{module.values.name} must be a matrix, has the shape {module.values.shape}")
-    out, inputs = module.values.shape
-    scales = module.needed(".weight_scale", *_SCALES)
-    groups = _groups(module, scales.shape, out)
-    sources: tuple[str, ...] = (".weight", ".weight_scale")
-    zeros = module.get(".weight_zero_point")
-    if zeros is not None:
-        module.shaped(module.needed(".weight_zero_point", "int8"), scales.shape)
-        sources = (*sources, ".weight_zero_point")
-    bits = module.scheme.weights_of(module.name).get("num_bits")
-    told = _told(bits if type(bits) is int and 0 < bits <= 8 else 8, inputs, groups)
-    how = How(0, inputs, False, zeros is not None, False)
-    return module.plan(told, (out, inputs), sources, "compressed", how, hidden=_BESIDE)
-
-
-def _groups(module: Module, shape: tuple[int, ...], out: int) -> int:
+def groups_of(module: Module, shape: tuple[int, ...], out: int) -> int:
     """How many groups a row has: scales are one for all, one a row or several a row."""
     if shape in ((), (1,), (out,)):
         return 1
@@ -114,7 +74,7 @@ def _groups(module: Module, shape: tuple[int, ...], out: int) -> int:
     return shape[1]
 
 
-def _told(bits: int, inputs: int, groups: int) -> str:
+def told(bits: int, inputs: int, groups: int) -> str:
     """The format in words."""
     size = group_of(inputs, groups)
     return f"compressed-tensors int{bits}, {f'groups of {size}' if groups > 1 else 'a scale a row'}"
@@ -128,16 +88,12 @@ def decode(how: How, arrays: Sequence[Array]) -> Array:
     count = scales.shape[1] if scales.ndim == 2 else 1
     scales = np.broadcast_to(scales.reshape(-1, count), (rows, count))
     zeros = rest.pop(0) if how.zeros else None
-    if how.bits:
-        codes = _unpack(codes, how.bits, how.inputs, how.anew)
-        middle = np.full((1, 1), 1 << (how.bits - 1), np.uint8)
-        if zeros is None:
-            zeros = np.broadcast_to(middle, scales.shape)
-        else:
-            # Codes and zeros are both stored with the middle added, which their difference doesn't have.
-            zeros = _unpack(np.ascontiguousarray(zeros.T), how.bits, rows, len(zeros) != words_for(rows, how.bits)).T
-    elif zeros is not None:
-        zeros = np.broadcast_to(zeros.reshape(-1, count), scales.shape)
+    codes = _unpack(codes, how.bits, how.inputs, how.anew)
+    if zeros is None:
+        zeros = np.broadcast_to(np.full((1, 1), 1 << (how.bits - 1), np.uint8), scales.shape)
+    else:
+        # Codes and zeros are both stored with the middle added, which their difference doesn't have.
+        zeros = _unpack(np.ascontiguousarray(zeros.T), how.bits, rows, len(zeros) != words_for(rows, how.bits)).T
     groups = None
     if how.ordered and not (rest[0] == -1).any():
         groups = rest[0]

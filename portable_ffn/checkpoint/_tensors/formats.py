@@ -8,7 +8,18 @@ stands in its own file.
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from portable_ffn.checkpoint._tensors import awq, bitsandbytes, compressed, fp4, fp8, gguf, gptq, mlx
+from portable_ffn.checkpoint._tensors import (
+    awq,
+    bitsandbytes,
+    bitsandbytes_int8,
+    compressed,
+    compressed_int8,
+    fp4,
+    fp8,
+    gguf,
+    gptq,
+    mlx,
+)
 from portable_ffn.checkpoint._tensors.affine import Array
 from portable_ffn.checkpoint._tensors.module import Module, Plan
 
@@ -28,8 +39,8 @@ class Format(NamedTuple):
 
 
 FORMATS: Final = (
-    Format("bitsandbytes 4-bit", "", _STORAGE, (".absmax",), bitsandbytes.plan4),
-    Format("bitsandbytes int8", ".weight", ("int8",), (".SCB",), bitsandbytes.plan8),
+    Format("bitsandbytes 4-bit", "", _STORAGE, (".absmax",), bitsandbytes.plan),
+    Format("bitsandbytes int8", ".weight", ("int8",), (".SCB",), bitsandbytes_int8.plan),
     Format("GPTQ", ".qweight", ("int32",), (".scales",), gptq.plan),
     Format("AWQ", ".qweight", ("int32",), (".scales",), awq.plan),
     Format("MLX", ".weight", ("uint32",), (".scales",), mlx.plan),
@@ -38,19 +49,20 @@ FORMATS: Final = (
     Format("MXFP4", ".weight_packed", ("uint8",), (".weight_scale",), fp4.mxfp4),
     Format("MXFP4", ".weight", ("uint8", "int8"), (), fp4.mxfp4),
     Format("MXFP4", "_blocks", ("uint8",), ("_scales",), fp4.gpt_oss),
-    Format("compressed-tensors", ".weight_packed", ("int32",), (".weight_scale",), compressed.packed),
-    Format("compressed-tensors", ".weight", ("int8",), (".weight_scale",), compressed.plain),
+    Format("compressed-tensors", ".weight_packed", ("int32",), (".weight_scale",), compressed.plan),
+    Format("compressed-tensors", ".weight", ("int8",), (".weight_scale",), compressed_int8.plan),
     Format("FP8", "", _FLOAT8, (), fp8.plan),
 )
 
 DECODERS: Final[dict[str, Callable[[Any, Sequence[Array]], Array]]] = {
-    "bitsandbytes 4": bitsandbytes.decode4,
-    "bitsandbytes 8": bitsandbytes.decode8,
+    "bitsandbytes": bitsandbytes.decode,
+    "bitsandbytes int8": bitsandbytes_int8.decode,
     "gptq": gptq.decode,
     "awq": awq.decode,
     "mlx": mlx.decode,
     "fp4": fp4.decode,
     "compressed": compressed.decode,
+    "compressed int8": compressed_int8.decode,
     "fp8": fp8.decode,
     "gguf": gguf.decode,
 }

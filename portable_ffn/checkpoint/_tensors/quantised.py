@@ -12,10 +12,9 @@ import numpy as np
 from portable_ffn._arrays.dtype import REAL_FLOATING
 from portable_ffn.checkpoint._errors import CheckpointError
 from portable_ffn.checkpoint._files.tensor import Encoding, TensorInfo
-from portable_ffn.checkpoint._tensors.compressed import online
 from portable_ffn.checkpoint._tensors.formats import FORMATS
 from portable_ffn.checkpoint._tensors.module import Misfit, Module, Plan, Tensors
-from portable_ffn.checkpoint._tensors.scheme import Scheme, block_sizes, read_scheme
+from portable_ffn.checkpoint._tensors.scheme import Scheme, block_sizes, read_scheme, transforms_online
 from portable_ffn.checkpoint._tensors.unread import METHODS, REFUSED, REFUSED_FIRST, Method, Refused
 
 _CODES: Final = frozenset({"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"})
@@ -125,7 +124,7 @@ def _refused_beside(module: Module) -> Plan | None:
         integer = module.values.dtype == "int8"
         kind = "ModelOpt SmoothQuant" if integer else "ModelOpt AWQ"
         return _named(module.values, layer, f"{kind} (pre_quant_scale)", module.tensors)
-    if module.scheme.method == "compressed-tensors" and online(module.scheme.settings):
+    if module.scheme.method == "compressed-tensors" and transforms_online(module.scheme.settings):
         return _named(module.values, layer, "compressed-tensors with transforms at run time", module.tensors)
     return None
 

@@ -121,6 +121,18 @@ def block_sizes(config: Mapping[str, Any]) -> frozenset[tuple[int, int]]:
     return frozenset(blocks)
 
 
+def transforms_online(settings: Mapping[str, Any]) -> bool:
+    """Whether compressed-tensors' config transforms what enters or leaves a layer at run time (TransformLocation)."""
+    transforms = settings.get("transform_config")
+    groups = transforms.get("config_groups") if isinstance(transforms, Mapping) else None
+    for group in groups.values() if isinstance(groups, Mapping) else ():
+        rows = group.get("apply") if isinstance(group, Mapping) else None
+        for row in rows if isinstance(rows, list) else ():
+            if isinstance(row, Mapping) and row.get("location") in ("input", "output"):
+                return True
+    return False
+
+
 def _sections(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Every section on quantisation, the outermost first."""
     for part in (config, *config.values()):
