@@ -10,6 +10,7 @@ data. A native path gathers the tokens instead.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from portable_ffn._activations.exponential import sigmoid
@@ -67,9 +68,21 @@ def routed(one: Library, x: Array, router: Router, routing: Routing) -> tuple[Ar
     """The weights in the dtype of the scores, the indices, and each round's place among all experts."""
     xp = one.xp
     x, router = in_scores_dtype(one, x, router)
-    logits = logits_of(x, router, xp)
+    with _precisely(one, x):
+        logits = logits_of(x, router, xp)
     indices, places = choose(logits, router, routing, xp)
     return weigh(logits, places, routing, xp), xp.concat(indices, axis=-1), places
+
+
+def _precisely(one: Library, x: Array) -> AbstractContextManager[Any]:
+    """A context in which PyTorch's autocast doesn't narrow the logits."""
+    if one.name != "torch":
+        return nullcontext()
+    device = x.device.type
+    if device not in ("cpu", "cuda") or not one.xp.is_autocast_enabled(device):
+        return nullcontext()
+    context: AbstractContextManager[Any] = one.xp.autocast(device, enabled=False)
+    return context
 
 
 def logits_of(x: Array, router: Router, xp: Namespace) -> Array:

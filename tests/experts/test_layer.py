@@ -164,3 +164,13 @@ def test_dask_chunks_stay_and_nothing_is_computed():
         y = computed(arrays._replace(x=x), ROUTINGS["deepseek-v3"])
         assert y.chunks[0] == (4, 0, 3, 5)
         np.testing.assert_allclose(y.compute(scheduler="synchronous"), computed(given, ROUTINGS["deepseek-v3"]))
+
+
+def test_autocast_narrows_the_experts_and_not_the_choice():
+    torch = pytest.importorskip("torch")
+    given = mixture(12, dtype="float32", shape=(64,), selection_bias=False)
+    arrays = put(given, BACKENDS["torch"])
+    exact = route(arrays.x, arrays.router, ROUTINGS["mixtral"])[1]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(route(arrays.x, arrays.router, ROUTINGS["mixtral"])[1], exact)
+        assert computed(arrays, ROUTINGS["mixtral"]).dtype == torch.bfloat16

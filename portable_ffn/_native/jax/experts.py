@@ -27,6 +27,8 @@ def experts(call: Any, block: Any) -> Array | None:
     if key is None:
         return None
     arrays = call.arrays()
+    if any(array is not None and not array.size for array in arrays):
+        return None
     if _traced(arrays):
         return block(call, mix)
     if any(len(array.devices()) > 1 for array in arrays if array is not None):
@@ -60,11 +62,8 @@ def mix(given: Any) -> Array:
     """The experts' sum, each on its own tokens, in blocks of rows of one expert."""
     lead, k, E = given.x.shape[:-1], given.indices.shape[-1], given.experts.W1.shape[0]
     out = given.experts.W2.shape[2]
-    x = given.x.reshape(-1, given.x.shape[-1]) if given.x.size else jnp.zeros((0, given.x.shape[-1]), given.x.dtype)
-    x, choices = x.astype(given.dtype), x.shape[0] * k
-    if not x.size or not given.experts.W1.size:
-        from_none = jnp.zeros((*lead, out), given.wide)
-        return from_none if not given.x.size or given.experts.b2 is None else None
+    x = given.x.reshape(-1, given.x.shape[-1]).astype(given.dtype)
+    choices = x.shape[0] * k
     rows = min(ROWS, 1 << max(0, (choices // E)).bit_length())
     blocks = min(choices, choices // rows + E)
     place, expert_of, used = _places(given.indices.reshape(-1), E, rows, blocks)

@@ -10,7 +10,7 @@ from portable_ffn import Weights, feed_forward
 from portable_ffn._activations.exponential import sigmoid
 from portable_ffn._arrays.typing import Activation
 from portable_ffn.experts import Router, Routing, route
-from portable_ffn.testing._backends.arrays import numpy_dtype
+from portable_ffn.testing._backends.held import numpy_dtype
 from portable_ffn.testing._measure.compare import shares
 
 TOKENS = 24
