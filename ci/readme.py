@@ -34,7 +34,7 @@ def table(head, rows):
 
 # Rows that no machine of the tests has: what is known of them instead.
 ELSEWHERE = {
-    "torch:cuda": "never run: traced there with fake tensors",
+    "torch:cuda": "never run; in shapes alone as torch:meta",
     "jax:gpu": "lowered only, for CUDA and ROCm",
     "cupy": "never run",
 }
