@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from portable_ffn.checkpoint._blocks import with_blocks
+from portable_ffn.checkpoint._config.diffusers import diffusers_config
 from portable_ffn.checkpoint._config.gguf import gguf_config
 from portable_ffn.checkpoint._decided import entry_of, own_entry
 from portable_ffn.checkpoint._entry import Entry
@@ -85,7 +86,9 @@ def entries(store: Store, facts: Facts) -> list[Entry]:
 def _entries(store: Store, facts: Facts) -> list[Entry]:
     """Those of a model's own checkpoint."""
     known: dict[str, Context] = {}
-    config = gguf_config(store.config) if "general.architecture" in store.config else store.config
+    config: Mapping[str, Any] = diffusers_config(store.config)
+    if "general.architecture" in store.config:
+        config = gguf_config(store.config)
     named = [in_context(candidate, config, known) for candidate in candidates(store.logical)]
     names = sorted(store.logical)
     accepted = [layer for layer in named if acceptable(layer, store.logical, names)]

@@ -223,3 +223,16 @@ def test_layers_of_unequal_width(tmp_path):
     config = {"model_type": "bert", "hidden_size": D, "intermediate_size": 16, "hidden_act": "gelu"}
     entries = checkpoint.find(write(tmp_path, tensors, config))
     assert [(entry.d_ff, entry.problem) for entry in entries] == [(8, None), (12, None)]
+
+
+@pytest.mark.parametrize("name", ["UNet2DConditionModel", "ControlNetModel"])
+def test_act_fn_of_a_diffusion_model_is_the_residual_blocks(tmp_path, name):
+    """The networks of diffusers' UNets are GEGLU, the gate second, whatever act_fn says."""
+    at = "down_blocks.0.attentions.0.transformer_blocks.0.ff.net"
+    W, W2 = random(2 * F, D), random(D, F)
+    tensors = {f"{at}.0.proj.weight": W, f"{at}.2.weight": W2}
+    path = write(tmp_path, tensors, {"_class_name": name, "act_fn": "silu"})
+    network = checkpoint.load(path, 0)
+    assert network.activation == "gelu"
+    np.testing.assert_array_equal(network.weights.W1, W[F:].T)
+    np.testing.assert_array_equal(network.weights.V, W[:F].T)

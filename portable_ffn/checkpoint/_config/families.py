@@ -49,6 +49,7 @@ FAMILIES = (
         before=Norm("layer_norm"),
     ),
     Family("gguf", gate="first", layout="out_in"),
+    Family("diffusers_unet", r"\.ff$|\.ff\.net$", activation="gelu", gate="second", layout="out_in"),
     # Matrices (in, out): Conv1D and stacks of experts.
     Family("gpt2 openai-gpt imagegpt decision_transformer", layout="in_out"),
     Family("clvp clvp_decoder", r"decoder", layout="in_out"),
