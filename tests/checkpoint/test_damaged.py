@@ -2,6 +2,8 @@
 
 import json
 import os
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -149,3 +151,14 @@ def test_quantised_tensors_without_axes(tmp_path):
     assert "not foreseen" not in str(bad.problem)
     assert good.problem is None
     assert good.load()(ODD((3, D), np.float32)).shape == (3, D)
+
+
+@pytest.mark.parametrize(
+    ("held", "words"), [(None, r"pip install portable-ffn\[checkpoint\]"), ("old", "a newer ml_dtypes")]
+)
+def test_a_package_that_is_missing_or_old(monkeypatch, held, words):
+    from portable_ffn.checkpoint._files.dtypes import numpy_dtype
+
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None if held is None else types.ModuleType("ml_dtypes"))
+    with pytest.raises(CheckpointError, match=words):
+        numpy_dtype("bfloat16")

@@ -46,7 +46,9 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
             import ml_dtypes
 
             extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-        except (ImportError, AttributeError) as error:
+        except ImportError as error:
+            raise CheckpointError(f"{name} needs ml_dtypes; pip install portable-ffn[checkpoint]") from error
+        except AttributeError as error:
             raise CheckpointError(f"{name} needs a newer ml_dtypes; pip install -U ml_dtypes") from error
         return extended
     return np.dtype(name).newbyteorder("<")
