@@ -124,7 +124,6 @@ def test_experts_mixed_as_given(family):
 # Blocks whose routing is not computed: NLLB's in that library isn't the paper's (its one-hot mask is encoded twice).
 REFUSED = {
     "nllb_moe": "that of nllb-moe is not",
-    "inkling": "weights the shared experts among the chosen ones",
 }
 
 

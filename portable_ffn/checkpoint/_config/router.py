@@ -29,8 +29,9 @@ class RouterRow(NamedTuple):
 
     Attributes
     ----------
-    score : a score of `Routing`, "sigmoid_of_logits" (chosen by logits + bias, weighted by their sigmoids) or
-        "sparsemixer"; or the Key of a name that `SCORES` has.
+    score : a score of `Routing`, or the Key of a name that `SCORES` has; "sigmoid_of_logits" (chosen by logits + bias,
+        weighted by their sigmoids), "sparsemixer", "shared_sink" (sigmoids divided by a sum that has the shared
+        expert's too)
     normalise : whether the weights are divided by their sum, or the Key that says so
     scale : a factor on the weights
     logits : a factor on the logits

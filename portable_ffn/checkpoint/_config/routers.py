@@ -194,6 +194,13 @@ ROUTERS = (
         Key("routed_scaling_factor", 1.5),
         selects=True,
     ),
+    RouterRow(
+        "inkling inkling_text",
+        Key("num_experts_per_tok", 6),
+        "shared_sink",
+        scale=Key("route_scale", 8.0),
+        selects=True,
+    ),
     RouterRow("llama4 llama4_text", Key("num_experts_per_tok", 1), "sigmoid", False, apply_to="input"),
     RouterRow("phimoe", Key("", 2), "sparsemixer", False, jitter=Key("router_jitter_noise", 0.01)),
 )

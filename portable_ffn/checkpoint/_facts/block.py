@@ -37,7 +37,6 @@ _REFUSED = {
     "tid2eid": "experts chosen by a table of token ids (hash routing), which x alone can't be routed by",
     "non_linear": "a router that is a network with a state carried from layer to layer",
     "per_expert_scale": "a router with a normalisation and scales of its own, which sees another x than the experts",
-    "global_scale": "a router that weights the shared experts among the chosen ones",
 }
 
 
@@ -59,11 +58,12 @@ class BlockRecipe:
     after: NormRecipe | None = None
     scale: float = 1.0
     identities: int = 0
+    factor: str | None = None
     evidence: str = ""
 
     def read(self) -> tuple[str, ...]:
         """The tensors that it reads."""
-        found = [self.W, self.b, self.selection_bias, self.shared_gate, self.bias]
+        found = [self.W, self.b, self.selection_bias, self.shared_gate, self.bias, self.factor]
         if self.inward is not None:
             found += self.inward[:2]
             found.append(None if self.inward[2] is None else self.inward[2].gamma)
@@ -104,7 +104,8 @@ def decide_block(
     shape = tensors[f"{prefix}{stem}.weight"].shape
     if len(shape) != 2 or shape[0] < experts:
         raise CheckpointError(f"{prefix}{stem}.weight must have shape ({experts}, d_model), got {shape}")
-    identities = shape[0] - experts
+    # Inkling's router has a row for its shared expert too.
+    identities = shape[0] - experts - (row.score == "shared_sink" and has_shared)
     if identities and identities != scope.get("zero_expert_num"):
         raise CheckpointError(
             f"{prefix}{stem}.weight must have a row for each of the {experts} experts, got {shape[0]} rows"
@@ -136,6 +137,7 @@ def decide_block(
         NormRecipe("rms", after, None, eps_of(scope)) if after else None,
         average_of(row, scope) if has_shared else 1.0,
         identities,
+        f"{prefix}gate.global_scale" if "gate.global_scale" in own else None,
         f"router: {stem}.weight, {routing}",
     )
     known = set(recipe.read()) | {f"{prefix}{bias}"}
@@ -168,7 +170,7 @@ def _counted(leaf: str) -> bool:
 
 def _selects(row: RouterRow) -> bool:
     """Whether a bias beside the router's matrix is one that selects: DeepSeek's own files call it gate.bias."""
-    return row.score == "sigmoid" or isinstance(row.score, Key)
+    return row.score in ("sigmoid", "shared_sink") or isinstance(row.score, Key)
 
 
 def _latent(

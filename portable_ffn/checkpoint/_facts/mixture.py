@@ -24,6 +24,9 @@ def read_block(recipe: BlockRecipe, store: Store, networks: tuple[Network, ...],
         inward = Linear(*_linear(store, recipe.inward[0], recipe.inward[1]), norm(store, recipe.inward[2]))
         outward = Linear(*_linear(store, *recipe.outward))
     gate = _array(store, recipe.shared_gate)
+    routing = recipe.routing
+    if recipe.factor is not None:
+        routing = replace(routing, scale=routing.scale * float(np.reshape(store.read_logical(recipe.factor), -1)[0]))
     stacked = _stacked(networks)
     if stacked is not None:
         # One copy of each array: an expert is a view of the stack.
@@ -31,7 +34,7 @@ def read_block(recipe: BlockRecipe, store: Store, networks: tuple[Network, ...],
         networks = tuple(_with(network, weights) for network, weights in zip(networks, own, strict=True))
     return Experts(
         Router(W, _vector(store, recipe.b), _vector(store, recipe.selection_bias)),
-        recipe.routing,
+        routing,
         networks,
         stacked,
         shared,

@@ -12,7 +12,7 @@ def routing_of(row: RouterRow, scope: Scope, layer: int) -> tuple[Routing, str]:
         raise CheckpointError(f"{row.softcap} of {scope.label} must be 0: logits with a cap are not computed here")
     k = int(number_of(row.top_k, scope, layer))
     score = score_of(row, scope)
-    rule = score if score in ("sigmoid_of_logits", "sparsemixer") else ""
+    rule = score if score in ("sigmoid_of_logits", "sparsemixer", "shared_sink") else ""
     scale = row.scale if isinstance(row.scale, float) else float(number_of(row.scale, scope))
     normalise = _normalises(row.normalise, scope)
     if score == "softmax_of_chosen":

@@ -47,7 +47,7 @@ class Experts:
     shared : Network or None
         What every token goes through; `shared_gate` (d_model, 1) as in `feed_forward_experts`.
     rule : str
-        "" for what `route` does; "sigmoid_of_logits" and "sparsemixer" weight in their own way.
+        "" for what `route` does; "sigmoid_of_logits", "sparsemixer" and "shared_sink" weight in their own way.
     """
 
     router: Router
@@ -91,8 +91,10 @@ class Experts:
                 shared=None if shared is None else shared.weights,
                 shared_gate=self.shared_gate,
             )
+        elif self.rule == "shared_sink":
+            y = self._with_sink(x)
         else:
-            y = self._in_parts(x)
+            y = self._in_parts(x, *self.route(x))
             if shared is not None:
                 z = shared(x)
                 y = add(
@@ -138,10 +140,23 @@ class Experts:
         """Whether `feed_forward_experts` computes the experts' sum."""
         return not self.rule and self.experts is not None and not self.identities and self.inward is None
 
-    def _in_parts(self, x: Array) -> Array:
+    def _with_sink(self, x: Array) -> Array:
+        """The sum with the shared expert's, whose weight is one more of those that are divided by their sum."""
+        xp, E = namespace(x), len(self.networks)
+        W = self.router.W
+        routing = Routing(self.routing.top_k, score="sigmoid")
+        _, indices = route(x, Router(W[:, :E], None, self.router.selection_bias), routing)
+        scores = hidden(x, W, None, activation="sigmoid")
+        rounds = [self._at(scores, indices[..., r : r + 1], xp) for r in range(routing.top_k)]
+        own = xp.concat([*rounds, scores[..., E:]], axis=-1)
+        weights = own / xp.sum(own, axis=-1, keepdims=True) * self.routing.scale
+        y = self._in_parts(x, weights[..., : routing.top_k], indices)
+        assert self.shared is not None
+        return add(y, self.shared(x) * weights[..., routing.top_k :])
+
+    def _in_parts(self, x: Array, weights: Array, indices: Array) -> Array:
         """The experts' sum, one network after the other, each token's own part of it."""
         xp = namespace(x)
-        weights, indices = self.route(x)
         inside = x if self.inward is None else self.inward(x)
         total = None
         on_input = self.routing.apply_to == "input"
