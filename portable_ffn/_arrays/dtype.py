@@ -97,7 +97,10 @@ def _ml_dtypes() -> Any:
         import ml_dtypes
     except ImportError:
         raise refusal(
-            TypeError, "dtype", "must be one that numpy holds, got bfloat16", "pip install ml_dtypes for it"
+            TypeError,
+            "dtype",
+            "must be one that numpy holds, got bfloat16",
+            'ml_dtypes adds it: pip install "portable-ffn[checkpoint]"',
         ) from None
     return ml_dtypes
 

@@ -57,7 +57,10 @@ def select(
             and not kinds
             and not any(place.dtypes for place in places if place.backend.name == name)
         ):
-            missing[name] = f"{name} has {', '.join(BACKENDS[name].held_dtypes())}, got {', '.join(wanted or ())}"
+            row = BACKENDS[name]
+            lacks = any(dtype in row.dtypes for dtype in wanted or ())
+            extra = '; for bfloat16 pip install "portable-ffn[checkpoint]"' if lacks else ""
+            missing[name] = f"{name} has {', '.join(row.held_dtypes())}, got {', '.join(wanted or ())}{extra}"
     return Selection(tuple(place for place in places if place.dtypes), missing, absent)
 
 
