@@ -96,12 +96,8 @@ def _ml_dtypes() -> Any:
     try:
         import ml_dtypes
     except ImportError:
-        raise refusal(
-            TypeError,
-            "dtype",
-            "must be one that numpy holds, got bfloat16",
-            'ml_dtypes adds it: pip install "portable-ffn[checkpoint]"',
-        ) from None
+        advice = 'ml_dtypes adds it: pip install "portable-ffn[checkpoint]"'
+        raise refusal(TypeError, "dtype", "must be one that numpy holds, got bfloat16", advice) from None
     return ml_dtypes
 
 
