@@ -33,6 +33,19 @@ NEEDED: dict[str, dict[str, Any]] = {
     "qwen3_omni_moe_talker_text": {"shared_expert_intermediate_size": 64},
     "videomae": {"num_frames": 2, "image_size": 32},
 }
+NEEDED["Qwen3OmniMoeTalkerConfig"] = {
+    "text_config": NEEDED["qwen3_omni_moe_talker_text"],
+    "spatial_merge_size": 2,
+}
+NEEDED["qwen4_exp_text"] = {
+    "indexer_n_heads": 4,
+    "indexer_kv_heads": 1,
+    "indexer_head_dim": 128,
+    "indexer_budget": 64,
+    "indexer_compress_ratio": 4,
+}
+NEEDED["qwen4_exp"] = {"text_config": NEEDED["qwen4_exp_text"]}
+NEEDED["qwen3_omni_moe"] = {"talker_config": NEEDED["Qwen3OmniMoeTalkerConfig"]}
 NEEDED["cohere_compass"] = {"text_config": NEEDED["cohere_compass_text"]}
 NEEDED["diffusion_gemma"] = {"text_config": NEEDED["diffusion_gemma_text"]}
 NEEDED["deepseek_ocr2"] = {"text_config": NEEDED["deepseek_ocr2_text"]}

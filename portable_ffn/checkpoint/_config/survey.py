@@ -69,6 +69,11 @@ def surveyed(model_type: object) -> bool:
     return isinstance(model_type, str) and model_type in surveys()
 
 
+def has_networks(model_type: object) -> bool:
+    """Whether a model type was surveyed and could be built, so that the paths of its networks are known."""
+    return isinstance(model_type, str) and surveyed(model_type) and bool(surveys()[model_type].networks)
+
+
 def _row(model: str, said: Mapping[str, Any]) -> Survey:
     """A line of the table."""
     return Survey(

@@ -9,7 +9,7 @@ from portable_ffn.checkpoint._config.families import family_of
 from portable_ffn.checkpoint._config.family import Family
 from portable_ffn.checkpoint._config.scope import Scope, scope_of
 from portable_ffn.checkpoint._config.source import Source, source_of, source_within
-from portable_ffn.checkpoint._config.survey import surveyed
+from portable_ffn.checkpoint._config.survey import has_networks, surveyed
 from portable_ffn.checkpoint._layers.candidates import Candidate, Info, is_network_path
 from portable_ffn.checkpoint._layers.no_network import stands_between
 from portable_ffn.checkpoint._layers.paths import unwrap
@@ -91,7 +91,7 @@ def _context(path: str, first: str, config: Mapping[str, Any]) -> Context:
         return Context(scope, family_of(scope, path), True, [], source)
     scope = scope_at(config, path)
     # The innermost model type is the layer's own; those round it may be frames that take any model in.
-    source = None if surveyed(config.get("model_type")) else source_within(scope, path, first)
+    source = None if has_networks(config.get("model_type")) else source_within(scope, path, first)
     if source is not None:
         scope = Scope(scope.chain, scope.names, source.types[::-1])
     known = bool(scope.model_types) and surveyed(scope.model_types[0])
