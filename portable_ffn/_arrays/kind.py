@@ -8,6 +8,10 @@ from portable_ffn._arrays.errors import refusal
 REFUSED = {
     ("numpy", "matrix"): ("in np.matrix * multiplies matrices", "pass np.asarray({0})"),
     ("numpy", "MaskedArray"): ("the mask would be lost", "pass {0}.filled(value)"),
+    ("marray", "MArray"): ("the mask would be lost", "pass {0}.data where nothing is masked"),
+    # exp of its where was silently wrong; what it computes lazily can't be checked before it is asked for.
+    ("blosc2", "NDArray"): ("its expressions of comparisons give wrong values", "pass {0}[:], an array of NumPy"),
+    ("blosc2", "LazyExpr"): ("its expressions of comparisons give wrong values", "pass {0}[:], an array of NumPy"),
     ("torch", "MaskedTensor"): ("the mask would be lost", "pass {0}.to_tensor(value)"),
 }
 

@@ -56,3 +56,18 @@ def test_devices_of_jax():
     with pytest.raises(ValueError, match=r"x and W1 must be on one device, got x on .* and W1 on"):
         feed_forward(jax.device_put(x, first), *there)
     assert jax.jit(lambda x, w: feed_forward(x, *w))(x, there).devices() == {second}
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "told"),
+    [
+        ("marray", "MArray", "got marray.MArray: the mask would be lost"),
+        ("blosc2.ndarray", "NDArray", "got blosc2.NDArray: its expressions of comparisons give wrong values"),
+        ("blosc2.lazyexpr", "LazyExpr", "got blosc2.LazyExpr: its expressions of comparisons give wrong values"),
+    ],
+)
+def test_libraries_of_the_standard_that_are_refused_by_name(module, name, told):
+    """By their type alone, though they follow the standard: neither is imported."""
+    kind = type(name, (), {"__module__": module, "__array_namespace__": lambda self: np})
+    with pytest.raises(TypeError, match=f"x must be a plain array, {told}"):
+        feed_forward(kind(), *W)
