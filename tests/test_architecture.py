@@ -58,6 +58,8 @@ ORDER = {
         ("_measure",),
         ("_faults",),
         ("_report",),
+        ("_questions",),
+        ("_causes",),
         ("_models", "_plan", "_mixtures"),
         ("_check", "_check_model", "_compare_models"),
         ("__init__", "plugin"),
@@ -72,7 +74,7 @@ ORDER = {
 }
 
 # What the moves alone do not mend; this goes as its whys are done.
-NOT_YET = {"testing"}
+NOT_YET = set()
 
 
 def modules():

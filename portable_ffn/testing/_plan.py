@@ -8,23 +8,30 @@ import numpy as np
 
 from portable_ffn import oracle
 from portable_ffn._activations.named import activation_name
-from portable_ffn._arrays.dtype import dtype_name
+from portable_ffn._arrays.dtype import LOW_PRECISION, dtype_name
 from portable_ffn._arrays.number import whole
 from portable_ffn._arrays.typing import Activation
 from portable_ffn.testing._backends.arrays import Float64
 from portable_ffn.testing._backends.gaps import gap, narrowed
 from portable_ffn.testing._backends.select import Place
 from portable_ffn.testing._backends.table import Backend, Function
-from portable_ffn.testing._faults.table import Failure, Known, explain, tried
+from portable_ffn.testing._causes import in_wider, with_causes
+from portable_ffn.testing._faults.diagnosis import Diagnosis, diagnose
+from portable_ffn.testing._faults.failure import Evidence
+from portable_ffn.testing._faults.row import Fault, Meant, meant_with
 from portable_ffn.testing._faults.visible import Network
-from portable_ffn.testing._inputs.cases import Case, Inputs, chosen
+from portable_ffn.testing._inputs.build import Inputs
+from portable_ffn.testing._inputs.cases import Case, chosen, due
 from portable_ffn.testing._inputs.placed import placed, positional, written
 from portable_ffn.testing._inputs.signature import arrays_meant, arrays_taken, not_taken, told_of_none
-from portable_ffn.testing._measure.compare import Agreement, compare
+from portable_ffn.testing._measure.compare import compare
 from portable_ffn.testing._measure.curve import THROUGH_ONES, Curve, recovered
 from portable_ffn.testing._measure.example import smallest
+from portable_ffn.testing._questions import OVERWRITTEN, RANDOM, Questions
 from portable_ffn.testing._report.rows import Row
 from portable_ffn.testing._report.text import said
+
+BEHAVIOUR = (OVERWRITTEN, RANDOM)
 
 
 class Plan:
@@ -55,7 +62,8 @@ class Plan:
         self.errors: Literal["ignore", "warn"] = "ignore" if quiet else "warn"
         self.cases = chosen(cases)
         self.answers: dict[tuple[str, str, str], tuple[Inputs, Float64, Float64]] = {}
-        self.known: dict[tuple[int, str], Known] = {}
+        self.known: list[Fault] = []
+        self.unexplained: set[tuple[str, str]] = set()
         self.curves: list[Curve] = []
         # An unknown activation is told once, and not by every row.
         oracle.feed_forward([0.0], [[0.0]], None, [[0.0]], None, [[0.0]] if gated else None, activation=activation)
@@ -67,47 +75,86 @@ class Plan:
             with place.backend.inside():
                 wrapped = place.backend.wrap(self.fn)
             for dtype in place.dtypes:
-                for case in self.cases:
-                    if case.first or not place.backend.slow:
-                        row = self.row(wrapped, place.backend, place.device, dtype, case)
-                        if progress is not None:
-                            progress(row)
-                        if row.status == "fail" and not self.curves and not place.backend.slow:
-                            self._recover(wrapped, place.backend, place.device, dtype)
-                        yield row
+                yield from self._in_dtype(wrapped, place, dtype, progress)
+
+    def _in_dtype(
+        self, wrapped: Function, place: Place, dtype: str, progress: Callable[[Row], object] | None
+    ) -> Iterator[Row]:
+        """The rows of one place and dtype, with what explains all of them together."""
+        backend, device = place.backend, place.device
+        questions = Questions(wrapped, backend, device, dtype, self.answer, self.activation, self.errors)
+        cases = [case for case in self.cases if due(case, backend.slow, dtype, place.dtypes)]
+        twice = next((case for case in cases if case.name == "ordinary"), cases[0] if cases else None)
+        found: list[tuple[Row, Evidence | None]] = []
+        for case in cases:
+            found.append(self.measured(questions, case, twice=case is twice))
+            if progress is not None:
+                progress(found[-1][0])
+        if any(row.status == "fail" for row, _ in found) and not self.curves and not backend.slow:
+            self._recover(wrapped, backend, device, dtype)
+        yield from self._explained(found, questions)
+
+    def _explained(self, found: list[tuple[Row, Evidence | None]], questions: Questions) -> list[Row]:
+        """The rows with their causes."""
+        told = next((row.causes for row, _ in found if row.causes and row.causes[0] in BEHAVIOUR), ())
+        calls = [call for _, call in found if call is not None]
+        place = questions.backend.name, questions.device
+        diagnosis = Diagnosis(told)
+        if not told and any(call.fails for call in calls):
+            wider = Diagnosis() if self.known else in_wider(questions, self.meant)
+            # What nothing explains in a wider dtype is not explained by a look that is less sharp.
+            search = not wider.note and not (questions.dtype in LOW_PRECISION and place in self.unexplained)
+            diagnosis = diagnose(calls, self.meant, questions, [*self.known, *wider.found], search=search)
+        self.known += [fault for fault in diagnosis.found if fault not in self.known]
+        if diagnosis.note:
+            self.unexplained.add(place)
+        return [with_causes(row, call, diagnosis) for row, call in found]
 
     def row(self, wrapped: Function, backend: Backend, device: str, dtype: str, case: Case) -> Row:
-        """One row."""
+        """One row, by itself."""
+        questions = Questions(wrapped, backend, device, dtype, self.answer, self.activation, self.errors)
+        return self.measured(questions, case)[0]
+
+    def measured(self, at: Questions, case: Case, *, twice: bool = False) -> tuple[Row, Evidence | None]:
+        """One row without its cause, and what speaks for causes and against them; `twice` calls it more than once."""
+        backend, device, dtype = at.backend, at.device, at.dtype
         inputs = self.answer(case, dtype, dtype)[0]
         fill = self._filler(backend.name, device, dtype, case.name)
         with backend.inside(), np.errstate(all=self.errors):
             arrays = placed(backend, device, dtype, case, inputs)
             served = dtype_name(arrays[0].dtype)
-            try:
-                got = wrapped(*arrays)
-            except (Exception, SystemExit) as error:  # a network that ends the process has not been checked
-                return fill("error", np.nan, message=said(error) + self.why_none(error))
             _, expected, bound = self.answer(case, dtype, served)
             try:
+                got = at.wrapped(*arrays)
                 found = compare(
                     got, arrays[0], expected, bound, dtype=served, device=device, valueless=backend.valueless
                 )
-            except Exception as error:  # a lazy library computes here, and raises what it has to say
-                return fill("error", np.nan, message=said(error) + self.why_none(error))
-            changed = "" if backend.valueless else written(arrays, inputs, served, dtype)
+                changed = "" if backend.valueless else written(arrays, inputs, served, dtype)
+                beside = ("", "")
+                if twice and found.values is not None and not changed:
+                    beside = at.behaviour(case, inputs, got, bound)
+            # A network that ends the process has not been checked; a lazy one computes here, and raises here.
+            except (Exception, SystemExit) as error:
+                return fill("error", np.nan, message=said(error) + self.why_none(error)), None
             # A backend that compiles at each new shape is not asked for one position alone.
-            again = None if backend.slow else lambda few: wrapped(*placed(backend, device, dtype, case, few))
+            again = None if backend.slow else lambda few: at.wrapped(*placed(backend, device, dtype, case, few))
             example = smallest(inputs, found, expected, bound, again)
             excused = self._excused(case, backend, device, dtype, served, got, arrays[0]) if found.fault else None
-        if excused is not None and not changed:
-            return fill("gap", excused[0], message=excused[1])
-        if found.fault or changed:
-            causes, none = self._causes(case, inputs, found, got, dtype, expected, bound)
-            fault = "; ".join(filter(None, (found.fault, changed, none)))
-            return fill("fail", found.worst, causes, fault, example)
+        if excused is not None and not changed and not beside[0]:
+            return fill("gap", excused[0], message=excused[1]), None
+        came = dtype_name(got.dtype) if hasattr(got, "dtype") else ""
+        call = Evidence(
+            inputs.x, inputs.weights, self.activation, dtype, came, found.values, expected, bound, case.name
+        )
+        if found.fault or changed or beside[0]:
+            fault = "; ".join(filter(None, (found.fault, changed, beside[0])))
+            causes = (beside[1],) if beside[1] else ("the caller's arrays are written to",) if changed else ()
+            if not causes and found.worst <= 1.0 and came != dtype:
+                causes = (f"{dtype} served as {came}",)
+            return fill("fail", found.worst, causes, fault, example), call
         if served != dtype:
-            return fill("gap", found.worst, (f"{dtype} served as {served}",), narrowed(backend, dtype, served))
-        return fill("pass", found.worst)
+            return fill("gap", found.worst, (f"{dtype} served as {served}",), narrowed(backend, dtype, served)), call
+        return fill("pass", found.worst), call
 
     def _recover(self, wrapped: Function, backend: Backend, device: str, dtype: str) -> None:
         """The shape of the activation, the first time that something failed, for the report."""
@@ -123,6 +170,11 @@ class Plan:
                 bound,
             )
         self.curves += [] if found is None else [found]
+
+    @property
+    def meant(self) -> Meant:
+        """What decides which faults it can have."""
+        return meant_with(self.activation, self.gated, self.taken)
 
     def network(self, dtypes: Iterable[str]) -> Network:
         """What decides which faults this can see in some dtypes."""
@@ -166,21 +218,3 @@ class Plan:
         """A row that lacks its outcome."""
         bias = bool({"b1", "b2", "c"} & self.taken)
         return partial(Row, backend, device, dtype, activation_name(self.activation), self.gated, bias, case)
-
-    def _causes(
-        self, case: Case, inputs: Inputs, found: Agreement, got: Any, dtype: str, expected: Float64, bound: Float64
-    ) -> tuple[tuple[str, ...], str]:
-        """What explains a failure, and where nothing does, that it was tried.
-
-        Of values within the bound there is only the dtype to explain.
-        """
-        came = dtype_name(got.dtype) if hasattr(got, "dtype") else ""
-        if found.worst <= 1.0:
-            return (f"{dtype} served as {came}",) if came != dtype else (), ""
-        # The oracle's answer is one object for each input, dtype and dtype that it is served as.
-        known = self.known.setdefault((id(expected), came), {})
-        failure = Failure(
-            inputs.x, inputs.weights, self.activation, dtype, came, found.values, expected, bound, case.name
-        )
-        causes = explain(failure, known)
-        return causes, "" if causes else tried(failure, known)

@@ -31,7 +31,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "check_feed_forward" not in metafunc.fixturenames:
         return
     from portable_ffn.testing._backends.select import select
-    from portable_ffn.testing._inputs.cases import chosen
+    from portable_ffn.testing._inputs.cases import chosen, due
 
     asked: dict[str, Any] = {}
     for marker in metafunc.definition.iter_markers("feed_forward"):
@@ -45,7 +45,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for place in places.places
         for dtype in place.dtypes
         for case in cases
-        if case.first or not place.backend.slow
+        if due(case, place.backend.slow, dtype, place.dtypes)
     ]
     rows += [pytest.param((name, reason), id=name) for name, reason in places.missing.items()]
     metafunc.parametrize("check_feed_forward", rows, indirect=True)

@@ -69,10 +69,10 @@ def test_where_nothing_explains_a_difference_it_was_tried():
     report = check(strange, backends="numpy", dtypes="float64", cases=["ordinary", "curve"])
     for row in report.rows:
         assert row.cause == ""
-        assert re.search(r"; \d\d known faults of the formula were tried, and those of the arithmetic, and none ",
+        assert re.search(r"; none of the \d+ known faults explains it; the nearest is ",
                          row.message)  # fmt: skip
     shape = check(one_axis_lost, backends="numpy", dtypes="float64", cases="one axis").rows[0].message
-    assert "tried" not in shape
+    assert "known faults" not in shape
 
 
 def test_one_fault_is_told_once():

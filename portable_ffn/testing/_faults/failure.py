@@ -1,22 +1,22 @@
-"""An answer outside the bound, with all that was known when it was computed."""
+"""What came of one call beside what was meant: the evidence for a cause and against it."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from portable_ffn import feed_forward, hidden, oracle
-from portable_ffn._arrays.dtype import REAL_FLOATING
 from portable_ffn._arrays.typing import Activation
 from portable_ffn._network.weights import Weights
+from portable_ffn.oracle._numbers import FLOATING
 from portable_ffn.testing._backends.arrays import Float64
+from portable_ffn.testing._faults.computation import Answer, Computation
 from portable_ffn.testing._measure.compare import shares
 
-Answer = tuple[Float64, Float64]
-"""What a faulty network would give in exact arithmetic, and the bound of its rounding."""
 
-
-class Failure(NamedTuple):
-    """A network's answer outside the bound.
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """One call of a network, within the bound or not.
 
     x and the weights are the float64 numbers that the network was given in `dtype`. `came` is the name of its answer's
     dtype ("" where it is no array), `got` the answer in float64, None where it could not be read or has the wrong
@@ -31,49 +31,78 @@ class Failure(NamedTuple):
     got: Float64 | None
     expected: Float64
     bound: Float64
-    case: str
+    case: str = ""
 
     @property
     def rounding(self) -> str:
-        """The dtype whose rounding the answer shows: its own."""
-        return self.came if self.came in REAL_FLOATING else self.dtype
+        """The dtype whose rounding the answer shows: the coarser of what was given and what came."""
+        if self.came not in FLOATING:
+            return self.dtype
+        return min(self.dtype, self.came, key=lambda name: FLOATING[name].bits)
 
-    def network(self, x: Float64 | None = None, activation: Activation | None = None, **changes: object) -> Answer:
-        """The oracle's answer with something changed."""
-        weights = self.weights._replace(**changes)
-        act = self.activation if activation is None else activation
-        inputs = self.x if x is None else x
-        y, bound = oracle.feed_forward(inputs, *weights, activation=act, dtype=self.rounding)
-        return y, bound
+    @cached_property
+    def meant(self) -> Computation:
+        """The network that is meant, on this input."""
+        return Computation(self.x, *self.weights, self.activation, self.rounding)
 
-    def hidden(self, **changes: object) -> Answer:
-        """The oracle's hidden layer with something changed."""
-        w = self.weights._replace(**changes)
-        h, bound = oracle.hidden(self.x, w.W1, w.b1, w.V, w.c, activation=self.activation, dtype=self.rounding)
-        return h, bound
+    @cached_property
+    def outside(self) -> Any:
+        """Where the answer is outside the bound."""
+        assert self.got is not None
+        return shares(self.got, self.expected, self.bound) > 1.0
 
-    def worst(self, answer: Answer) -> float:
-        """The largest error of what came, in units of the bound, if `answer` were meant; inf where it can't be."""
-        y, bound = answer
-        if self.got is None or y.shape != self.got.shape:
-            return float("inf")
-        return float(np.max(shares(self.got, y, bound), initial=0.0))
+    @cached_property
+    def fails(self) -> bool:
+        """Whether some value is outside the bound."""
+        return self.got is not None and bool(self.outside.any())
 
 
-class Exact(Failure):
-    """A failure whose hypotheses are tried in exact arithmetic, for which float64 on NumPy stands.
+class Fit(NamedTuple):
+    """How a candidate stands to one call: whether it can be true, whether it explains a failure, and how far off it is.
 
-    Each has the bound of what is meant: far quicker than an oracle's answer for each.
+    `explains` needs a finite bound that is tighter than what is explained; a `silent` candidate agrees by a bound that
+    is infinite or looser than the error, so that it says nothing of it.
     """
 
-    def network(self, x: Float64 | None = None, activation: Activation | None = None, **changes: object) -> Answer:
-        """The network's answer with something changed."""
-        act = self.activation if activation is None else activation
-        y: Float64 = feed_forward(self.x if x is None else x, *self.weights._replace(**changes), activation=act)
-        return y, self.bound
+    agrees: bool
+    explains: bool
+    silent: bool
+    worst: float
 
-    def hidden(self, **changes: object) -> Answer:
-        """The hidden layer with something changed, taken for exact."""
-        w = self.weights._replace(**changes)
-        h: Float64 = hidden(self.x, w.W1, w.b1, w.V, w.c, activation=self.activation)
-        return h, np.zeros_like(h)
+
+def fit(evidence: Evidence, answer: Answer, slack: float = 1.0) -> Fit:
+    """A candidate's answer beside the one that came."""
+    y, bound = answer
+    got = evidence.got
+    if got is None or y.shape != got.shape:
+        return Fit(False, False, False, float("inf"))
+    share = shares(got, y, slack * bound)
+    # From an x that is not finite each formula has its own NaN and infinities, and so have overflows.
+    wild = np.broadcast_to(~np.isfinite(evidence.x).all(axis=-1, keepdims=True), got.shape)
+    share = np.where(wild | (~np.isfinite(got) & ~np.isfinite(y)), 0.0, share)
+    # An infinite bound allows anything but a number where a candidate is far beyond all numbers of the dtype.
+    largest = FLOATING[evidence.rounding].largest
+    with np.errstate(all="ignore"):
+        beyond = np.isinf(bound) & np.isfinite(got) & (np.abs(y) > 4.0 * largest) & ~wild
+    share = np.where(beyond, np.inf, share)
+    worst = float(np.max(share, initial=0.0))
+    outside = evidence.outside & ~wild
+    if not outside.any():
+        return Fit(worst <= 1.0, False, False, worst)
+    tight = outside & np.isfinite(bound)
+    with np.errstate(all="ignore"):
+        moved = np.abs(got - evidence.expected)
+        sharp = tight & (~(slack * bound >= moved))
+    explains = worst <= 1.0 and bool(sharp.any())
+    return Fit(worst <= 1.0, explains, worst <= 1.0 and not explains, worst)
+
+
+def apart(one: Answer, other: Answer) -> float:
+    """How far two candidates are from each other, in units of what rounding may do to both."""
+    (y, e), (z, d) = one, other
+    if y.shape != z.shape:
+        return float("inf")
+    with np.errstate(all="ignore"):
+        share = np.where((y == z) | (np.isnan(y) & np.isnan(z)), 0.0, np.abs(y - z) / (e + d))
+    share = np.where(np.isinf(e) | np.isinf(d), 0.0, share)
+    return float(np.max(np.where(np.isnan(share), np.inf, share), initial=0.0))

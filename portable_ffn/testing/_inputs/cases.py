@@ -5,144 +5,35 @@ A row builds float64 numbers from a seeded generator; what a dtype cannot hold i
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from portable_ffn._network.weights import Weights
-from portable_ffn.testing._backends.arrays import Float64, held
-
-# log2 of the first number that is too large, IEEE 754-2019 table 3.5; bfloat16 has the exponents of binary32.
-TOP = {"float64": 1024, "float32": 128, "bfloat16": 128, "float16": 16}
-
-
-class Inputs(NamedTuple):
-    """What a network is given: float64 numbers that the dtype in question holds."""
-
-    x: Float64
-    weights: Weights
-
-
-class Wanted(NamedTuple):
-    """What a case is built for."""
-
-    random: np.random.Generator
-    d_model: int
-    d_ff: int
-    gated: bool
-    biases: bool
-    dtype: str
-
-
-def _uniform(wanted: Wanted, fan_in: int, *shape: int) -> Float64:
-    """Uniform numbers of variance 1 / fan_in, so that outputs are of the size of inputs."""
-    half = np.sqrt(3.0 / fan_in) if fan_in else 0.0
-    return wanted.random.uniform(-half, half, shape)
-
-
-def _weights(wanted: Wanted, d_model: int, d_ff: int) -> Weights:
-    """Weights whose every number counts."""
-    return Weights(
-        W1=_uniform(wanted, d_model, d_model, d_ff),
-        b1=_uniform(wanted, 1, d_ff),
-        W2=_uniform(wanted, d_ff, d_ff, d_model),
-        b2=_uniform(wanted, 1, d_model),
-        V=_uniform(wanted, d_model, d_model, d_ff),
-        c=_uniform(wanted, 1, d_ff),
-    )
-
-
-def _ordinary(wanted: Wanted, *leading: int, scale: float = 1.0) -> Inputs:
-    """Normal x times scale and weights of variance 1 / fan_in."""
-    x = scale * wanted.random.standard_normal((*leading, wanted.d_model))
-    return Inputs(x, _weights(wanted, wanted.d_model, wanted.d_ff))
-
-
-def _probe(wanted: Wanted, h: Float64, shrink: float = 2.0**-7, b: float = 0.0) -> Inputs:
-    """W1 = W2 = I, so that y is act(h) with no sum to hide in; gated, u = shrink h + 1."""
-    # One shape for all probes: what compiles for a shape compiles once.
-    width = 16
-    padded = np.resize(h, (24, width))
-    unit = np.eye(width)
-    ones = np.ones(width)
-    return Inputs(padded, Weights(unit, b * ones, unit, b * ones, shrink * unit, ones))
-
-
-def _curve(wanted: Wanted) -> Inputs:
-    """Where activations bend: 384 points of [-6, 6], 0 among them."""
-    return _probe(wanted, np.linspace(-6.0, 6.0, 385)[:-1])
-
-
-def _tails(wanted: Wanted) -> Inputs:
-    """Where exp, erf and cubes over- and underflow, in half precision first."""
-    far = np.array(
-        [6.5, 8.0, 9.5, 12.0, 15.0, 18.0, 25.0, 41.0, 89.0, 104.0, 150.0, 257.0, 400.0, 711.0, 900.0, 1000.0]
-    )
-    return _probe(wanted, np.concatenate([far, -far, 1e-3 * far, -1e-3 * far]))
-
-
-def _near_overflow(wanted: Wanted) -> Inputs:
-    """Hidden values just inside the range of the dtype: their squares are far outside."""
-    top = 2.0 ** (TOP[wanted.dtype] - 1)
-    h = top * np.array([0.8, -0.8, 0.4, -0.4, 0.01, -0.01, 2.0**-6, -(2.0**-6)])
-    return _probe(wanted, h, shrink=2.0 ** (2 - TOP[wanted.dtype]))
-
-
-def _tiny(wanted: Wanted) -> Inputs:
-    """Outputs of about 1e-6, which are not zeros."""
-    x, weights = _ordinary(wanted, 5)
-    assert weights.b2 is not None
-    return Inputs(x, weights._replace(W2=1e-6 * weights.W2, b2=1e-6 * weights.b2))
-
-
-def _biases_alone(wanted: Wanted) -> Inputs:
-    """x = 0, so that the smallest bias shows: y = act(b1) + b2."""
-    size = np.geomspace(1e-3, 1.0, 16)
-    sign = np.where(np.arange(16) % 3 == 1, -1.0, 1.0)
-    _, weights = _probe(wanted, np.zeros(16))
-    return Inputs(np.zeros((2, 16)), weights._replace(b1=sign * size, b2=-sign[::-1] * size[::-1], c=1.0 + size))
-
-
-def _with(value: float) -> Callable[[Wanted], Inputs]:
-    """One number of one position replaced: no other position may feel it."""
-
-    def build(wanted: Wanted) -> Inputs:
-        x, weights = _ordinary(wanted, 5)
-        x[1, -1] = value
-        return Inputs(x, weights)
-
-    return build
-
-
-def _long_first_sum(wanted: Wanted) -> Inputs:
-    """4096 ones in a sum, where a narrow accumulator stands still: bfloat16 at 256, float16 at 2048."""
-    n, few = 4096, 4
-    first = np.ones((n, few))
-    weights = Weights(first, np.full(few, 0.5), first.T / n, np.ones(n), first / n, np.ones(few))
-    return Inputs(np.ones((2, n)), weights)
-
-
-def _long_second_sum(wanted: Wanted) -> Inputs:
-    """1024 hidden units of one sign in a sum; they differ, so that the roundings of a sound sum are no bias."""
-    n, few = 1024, 4
-    first = wanted.random.uniform(0.5, 1.5, (few, n)) / few
-    second = wanted.random.uniform(0.5, 1.5, (n, few))
-    weights = Weights(first, np.full(n, 0.5), second, np.ones(few), first, np.ones(n))
-    return Inputs(np.ones((2, few)), weights)
-
-
-def _sized(d_model: int, d_ff: int, *leading: int) -> Callable[[Wanted], Inputs]:
-    """Sizes of its own."""
-    return lambda wanted: _ordinary(wanted._replace(d_model=d_model, d_ff=d_ff), *leading)
+from portable_ffn.testing._backends.arrays import held
+from portable_ffn.testing._inputs.build import (
+    Inputs,
+    Wanted,
+    biases_alone,
+    curve,
+    long_first_sum,
+    long_second_sum,
+    near_overflow,
+    ordinary,
+    sized,
+    tails,
+    tiny,
+    with_one,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """One row: its name, its numbers, and how the arrays lie in memory.
 
-    `transposed` weights are views of their transposes, a `strided` x is every second column of a wider array, and
-    `read_only` arrays can't be written to where the library knows such. `first` cases are enough for a backend that
-    compiles at each new shape.
+    `transposed` weights are views of their transposes, `strided` arrays are every second column of wider ones,
+    `reversed` ones run backwards, `sliced` ones start in the middle of others and at an odd address, `shared` ones are
+    of which others hold views, and `read_only` ones can't be written to: each where the library knows such. `first`
+    cases are enough for a backend that compiles at each new shape; a `once` case is run in one dtype of a place.
     """
 
     name: str
@@ -150,7 +41,11 @@ class Case:
     transposed: bool = False
     strided: bool = False
     read_only: bool = False
+    reversed: bool = False
+    sliced: bool = False
+    shared: bool = False
     first: bool = False
+    once: bool = False
 
     def inputs(self, seed: int, d_model: int, d_ff: int, taken: frozenset[str], dtype: str) -> Inputs:
         """The numbers, with only the arrays in `taken` (b1, b2, V, c) beside x, W1 and W2."""
@@ -167,28 +62,39 @@ class Case:
 
 
 CASES: tuple[Case, ...] = (
-    Case("curve", _curve, first=True),
-    Case("ordinary", lambda wanted: _ordinary(wanted, 5), first=True),
-    Case("tails", _tails),
-    Case("biases alone", _biases_alone),
-    Case("large", lambda wanted: _ordinary(wanted, 5, scale=100.0)),
-    Case("small", lambda wanted: _ordinary(wanted, 5, scale=1e-3)),
-    Case("tiny outputs", _tiny),
-    Case("near overflow", _near_overflow),
-    Case("a NaN", _with(np.nan)),
-    Case("an infinity", _with(np.inf)),
-    Case("no positions", lambda wanted: _ordinary(wanted, 0)),
-    Case("an empty axis", lambda wanted: _ordinary(wanted, 2, 0)),
-    Case("one axis", lambda wanted: _ordinary(wanted)),
-    Case("three leading axes", lambda wanted: _ordinary(wanted, 2, 1, 3)),
-    Case("transposed weights", lambda wanted: _ordinary(wanted, 5), transposed=True),
-    Case("strided x", lambda wanted: _ordinary(wanted, 5), strided=True),
-    Case("read-only", lambda wanted: _ordinary(wanted, 5), read_only=True),
-    Case("square", _sized(12, 12, 5)),
-    Case("odd sizes", _sized(7, 13, 3)),
-    Case("single numbers", _sized(1, 1)),
-    Case("a long first sum", _long_first_sum),
-    Case("a long second sum", _long_second_sum),
+    Case("curve", curve, first=True),
+    Case("ordinary", lambda wanted: ordinary(wanted, 5), first=True),
+    Case("tails", tails),
+    Case("biases alone", biases_alone),
+    Case("large", lambda wanted: ordinary(wanted, 5, scale=100.0)),
+    Case("small", lambda wanted: ordinary(wanted, 5, scale=1e-3)),
+    Case("tiny outputs", tiny),
+    Case("near overflow", near_overflow),
+    Case("a NaN", with_one(np.nan)),
+    Case("an infinity", with_one(np.inf)),
+    Case("no positions", lambda wanted: ordinary(wanted, 0)),
+    Case("an empty axis", lambda wanted: ordinary(wanted, 2, 0)),
+    Case("one axis", lambda wanted: ordinary(wanted)),
+    Case("three leading axes", lambda wanted: ordinary(wanted, 2, 1, 3)),
+    Case("transposed weights", lambda wanted: ordinary(wanted, 5), transposed=True),
+    Case("strided arrays", lambda wanted: ordinary(wanted, 5), strided=True),
+    Case("read-only", lambda wanted: ordinary(wanted, 5), read_only=True),
+    Case("square", sized(12, 12, 5)),
+    Case("odd sizes", sized(7, 13, 3)),
+    Case("single numbers", sized(1, 1)),
+    Case("reversed weights", lambda wanted: ordinary(wanted, 5), reversed=True),
+    Case("sliced arrays", lambda wanted: ordinary(wanted, 5), sliced=True),
+    Case("shared arrays", lambda wanted: ordinary(wanted, 5), shared=True),
+    Case("four leading axes", sized(5, 6, 2, 3, 2, 4)),
+    Case("7 rows, 64 by 33", sized(64, 33, 7)),
+    Case("33 rows, 70 by 128", sized(70, 128, 33), once=True),
+    Case("1 row, 129 by 200", sized(129, 200, 1), once=True),
+    Case("2 rows, 1040 by 129", sized(1040, 129, 2), once=True),
+    Case("2 rows, 16 by 1040", sized(16, 1040, 2), once=True),
+    Case("300 rows, 8 by 70", sized(8, 70, 300), once=True),
+    Case("1031 rows, 33 by 16", sized(33, 16, 1031), once=True),
+    Case("a long first sum", long_first_sum),
+    Case("a long second sum", long_second_sum),
 )
 
 
@@ -202,3 +108,14 @@ def chosen(names: Iterable[str] | None) -> tuple[Case, ...]:
     if unknown:
         raise ValueError(f"cases must be of {', '.join(known)}; got {', '.join(unknown)}")
     return tuple(case for case in CASES if case.name in asked)
+
+
+def batch(rows: int) -> Case:
+    """A case of so many rows, for what is wrong in large batches alone."""
+    return Case(f"{rows} rows", sized(8, 32, rows), once=True)
+
+
+def due(case: Case, slow: bool, dtype: str, dtypes: tuple[str, ...]) -> bool:
+    """Whether a case is run in one of the dtypes of a place: a `once` case in float32, or the first there is."""
+    one = "float32" if "float32" in dtypes else dtypes[0]
+    return (case.first or not slow) and (not case.once or dtype == one)

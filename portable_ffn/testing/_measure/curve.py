@@ -8,7 +8,8 @@ import numpy as np
 
 from portable_ffn._network.weights import Weights
 from portable_ffn.testing._backends.arrays import Float64, take
-from portable_ffn.testing._inputs.cases import Case, Inputs, Wanted
+from portable_ffn.testing._inputs.build import Inputs, Wanted
+from portable_ffn.testing._inputs.cases import Case
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from portable_ffn.testing._backends.arrays import Float64, take
-from portable_ffn.testing._inputs.cases import Inputs
+from portable_ffn.testing._inputs.build import Inputs
 from portable_ffn.testing._measure.compare import Agreement, shares
 
 

@@ -10,9 +10,10 @@ from portable_ffn import Weights
 from portable_ffn._arrays.dtype import LOW_PRECISION, dtype_name
 from portable_ffn.testing._backends.arrays import Float64, held
 from portable_ffn.testing._backends.table import Backend, Function
-from portable_ffn.testing._faults.failure import Exact
-from portable_ffn.testing._faults.table import explain
-from portable_ffn.testing._inputs.cases import Inputs
+from portable_ffn.testing._faults.diagnosis import diagnose
+from portable_ffn.testing._faults.failure import Evidence
+from portable_ffn.testing._faults.row import meant_by
+from portable_ffn.testing._inputs.build import Inputs
 from portable_ffn.testing._inputs.signature import ARRAYS, arrays_taken
 from portable_ffn.testing._measure.bound import bounded, dtype_of, plain
 from portable_ffn.testing._measure.compare import compare
@@ -61,8 +62,8 @@ def against_function(
         if layer.status == "pass" or not explains(weights):
             return layer
         came = dtype_name(got.dtype) if hasattr(got, "dtype") else ""
-        failure = Exact(given.x, given.weights, a.activation, served, came, found.values, expected, bound, "")
-        return replace(layer, causes=explain(failure))
+        evidence = Evidence(given.x, given.weights, a.activation, served, came, found.values, expected, bound)
+        return replace(layer, causes=diagnose([evidence], meant_by(a.activation, given.weights)).causes)
 
     whole = run(Inputs(x, weights))
     if whole.status == "fail":

@@ -9,10 +9,10 @@ import numpy as np
 from portable_ffn import Weights, oracle
 from portable_ffn._arrays.dtype import REAL_FLOATING
 from portable_ffn.testing._backends.arrays import Float64, held
-from portable_ffn.testing._faults import arithmetic
-from portable_ffn.testing._faults.failure import Exact
-from portable_ffn.testing._faults.table import Cause, formula_causes
-from portable_ffn.testing._inputs.cases import Inputs
+from portable_ffn.testing._faults.diagnosis import diagnose
+from portable_ffn.testing._faults.failure import Evidence
+from portable_ffn.testing._faults.row import meant_by
+from portable_ffn.testing._inputs.build import Inputs
 from portable_ffn.testing._measure.bound import bounded, dtype_of, plain
 from portable_ffn.testing._measure.compare import compare
 from portable_ffn.testing._measure.example import smallest
@@ -27,7 +27,8 @@ def against_network(
     dtype = dtype or min(map(dtype_of, (a.weights, b.weights)), key=REAL_FLOATING.index)
     a, b = (network.to(dtype="float64") for network in (a, b))
     differing = tuple(unequal(a.weights, b.weights, dtype))
-    facts = (*around(a, b), *(one.says for one in differing))
+    known = tuple(around(a, b))
+    facts = (*known, *(one.says for one in differing))
     record = replace(record, dtype=dtype, unequal=differing)
     if a.weights.d_model != b.weights.d_model or a.weights.W2.shape[1] != b.weights.W2.shape[1]:
         message = "inputs and outputs must be as wide as A's to be compared"
@@ -42,7 +43,8 @@ def against_network(
         return replace(hidden, facts=facts, message=f"in the hidden layer {hidden.message}")
     if record.status == "pass":
         return replace(record, message=_told(a, b, facts, dtype))
-    causes = _formula(a, b, x, dtype) if explains(a.weights) else ()
+    # What the files say needs no guess.
+    causes = _formula(a, b, x, dtype) if not known and explains(a.weights) else ()
     example = smallest(Inputs(x, a.weights), found, expected, bound, lambda few: b(few.x))
     return replace(record, causes=causes, facts=facts, example=example)
 
@@ -71,8 +73,6 @@ def _formula(a: Any, b: Any, x: Float64, dtype: str) -> tuple[str, ...]:
         return ()
     inner_a, inner_b = (x if network.before is None else network.before(x) for network in (a, b))
     expected, bound = bounded(plain(a), inner_a, dtype)
-    failure = Exact(inner_a, a.weights, a.activation, dtype, dtype, plain(b)(inner_b), expected, bound, "")
-    if failure.worst((expected, bound)) <= 1.0:
-        return ()
-    found = [*formula_causes(failure), *(Cause(*told) for told in arithmetic.scaled(failure))]
-    return tuple(dict.fromkeys(cause.says for cause in found[:3]))
+    came = plain(b)(inner_b)
+    call = Evidence(inner_a, a.weights, a.activation, dtype, dtype, came, expected, bound)
+    return diagnose([call], meant_by(a.activation, a.weights)).causes
