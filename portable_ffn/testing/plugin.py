@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from portable_ffn.testing import Report
+    from portable_ffn.testing._report.report import Report
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,7 +69,7 @@ def check_feed_forward(request: pytest.FixtureRequest) -> Callable[..., "Report"
     backend, device, dtype, case = request.param
 
     def check_row(fn: Callable[..., Any], **network: Any) -> "Report":
-        from portable_ffn.testing import check
+        from portable_ffn.testing._check import check
 
         report = check(fn, backends=backend, devices=device, dtypes=dtype, cases=case, **network)
         for row in report.failures():
