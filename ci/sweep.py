@@ -141,7 +141,7 @@ def compare(folder: Path, expected: Mapping[str, str], where: str, counts: Count
         print(f"{where}: refused whole: {error}")
         return
     seen = set()
-    for entry in (network for entry in entries for network in entry.networks):
+    for entry in [network for whole in entries for network in whole.networks]:
         second = [name for name in entry.tensors if name in expected]
         for name in second:
             seen.add(name)
