@@ -11,6 +11,9 @@ from array_api_compat.torch import *  # noqa: F403
 from array_api_compat.torch import __array_namespace_info__ as __array_namespace_info__  # type: ignore[attr-defined]
 from torch.compiler import is_compiling
 
+# It came with the star, says yes to any attribute and then raises, which whoever looks through a module runs into.
+globals().pop("classes", None)
+
 # Of tensors of one dtype: array_api_compat casts both first.
 add, multiply, matmul = torch.add, torch.multiply, torch.matmul
 

@@ -14,6 +14,9 @@ class Said:
     def __init__(self, name):
         self.name = name
 
+    def __repr__(self):
+        return f"Said({self.name!r})"
+
 
 class Printed:
     """A dtype that only prints itself."""
@@ -23,6 +26,8 @@ class Printed:
 
     def __str__(self):
         return self.text
+
+    __repr__ = __str__
 
 
 class InCapitals(enum.Enum):

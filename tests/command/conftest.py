@@ -6,6 +6,9 @@ from portable_ffn.command._apply import memory as _memory
 from portable_ffn.command._apply import stream as _stream
 from tests.command.applied import write_model
 
+# Lines for type checkers, which are never run.
+collect_ignore = ["typed_examples.py"]
+
 
 @pytest.fixture
 def model(tmp_path):
