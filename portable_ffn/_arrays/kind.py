@@ -34,10 +34,13 @@ def not_an_array(argument: str, value: Any) -> TypeError:
     """The error for an argument that is no array, or one whose meaning would be lost."""
     found = refused(type(value))
     if found is not None:
-        reason, advice = found
+        reason, way = found
         statement = f"must be a plain array, got {kind_of(value)}: {reason}"
-        return refusal(TypeError, argument, statement, advice.format(argument))
+        return refusal(TypeError, argument, statement, way.format(argument))
     statement = (
         f"must be an array (of NumPy, PyTorch, JAX or another library of the array API standard), got {kind_of(value)}"
     )
-    return refusal(TypeError, argument, statement, "make an array of it first")
+    # A named tuple of arrays, such as Weights, was meant to stand for several arguments.
+    several = isinstance(value, tuple) and hasattr(value, "_fields")
+    advice = "unpack it with a star, as in feed_forward(x, *weights)" if several else "make an array of it first"
+    return refusal(TypeError, argument, statement, advice)

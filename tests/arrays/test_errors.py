@@ -18,6 +18,10 @@ X = np.ones((2, 4))
     [
         (lambda: feed_forward([1.0], *W), "x", "make an array of it first"),
         (lambda: feed_forward(np.ma.ones((2, 4)), *W), "x", "pass x.filled(value)"),
+        (lambda: feed_forward(X, W, *W[1:]), "W1", "unpack it with a star, as in feed_forward(x, *weights)"),
+        (lambda: feed_forward(X, W, None, W.W2, None), "W1", "unpack it with a star"),
+        (lambda: feed_forward_vjp(X, W, *W[1:]), "W1", "unpack it with a star"),
+        (lambda: feed_forward(X, tuple(W), *W[1:]), "W1", "make an array of it first"),
         (lambda: feed_forward(X, None, *W[1:]), "W1", "only biases and V may be None"),
         (lambda: feed_forward(X, W.W1.T, *W[1:]), "W1", "transpose it"),
         (lambda: feed_forward(X[:, :3], W.W1, W.b1[:1], *W[2:]), "x", "b1 must have shape"),
