@@ -14,6 +14,7 @@ from portable_ffn import ACTIVATIONS, __version__
 from portable_ffn.__main__ import COMMANDS, main
 from portable_ffn.command.check import NETWORKS
 from portable_ffn.testing import BACKENDS
+from portable_ffn.testing._inputs.cases import CASES
 from portable_ffn.testing._inputs.layers import file_inputs, random_inputs
 
 THEIRS = """
@@ -90,7 +91,7 @@ def test_the_script_is_installed():
     command = subprocess.run([script, "check", "--backend", "numpy", "--dtype", "float32", "--activation", "gelu"],
                              capture_output=True, text=True, check=False)  # fmt: skip
     assert command.returncode == 0, command.stderr
-    assert command.stdout.splitlines()[0] == "passed: 22 pass"
+    assert command.stdout.splitlines()[0] == f"passed: {len(CASES)} pass"
     assert command.stderr == ""
 
 
@@ -176,7 +177,7 @@ def test_a_table_of_library_device_dtype_error_and_verdict(capsys):
 def test_somebodys_function(capsys, theirs):
     status, out, _ = ran(capsys, "check", "--ffn", "their_networks:right", "--backend", "numpy", "--dtype", "float64")
     assert status == 0
-    assert out.splitlines()[0] == "passed: 22 pass"
+    assert out.splitlines()[0] == f"passed: {len(CASES)} pass"
     status, _, _ = ran(
         capsys, "check", "--ffn", "their_networks:Nested.right", "--backend", "numpy", "--dtype", "float32"
     )
@@ -193,7 +194,7 @@ def test_a_function_of_a_file(capsys, tmp_path):
     status, out, _ = ran(
         capsys, "check", "--ffn", f"{folder / 'json.py'}:f", "--backend", "numpy", "--dtype", "float64"
     )
-    assert (status, out.splitlines()[0]) == (0, "passed: 22 pass")
+    assert (status, out.splitlines()[0]) == (0, f"passed: {len(CASES)} pass")
     status, _, err = ran(capsys, "check", "--ffn", f"{folder / 'none.py'}:f")
     assert status == 2
     assert "can't be imported: FileNotFoundError" in err
@@ -270,8 +271,8 @@ def test_progress_goes_to_stderr(capsys, monkeypatch):
     monkeypatch.setattr("portable_ffn.command._progress.SECONDS", 0.0)
     _, out, err = ran(capsys, "check", "--backend", "numpy", "--dtype", "float64", "--activation", "relu", "--json")
     assert json.loads(out)["passed"]
-    assert err.splitlines()[0] == f"1 of {len(err.splitlines())} rows: numpy cpu float64, relu, curve"
-    assert len(err.splitlines()) == 22
+    assert err.splitlines()[0] == f"1 of {len(CASES)} rows: numpy cpu float64, relu, curve"
+    assert len(err.splitlines()) == len(CASES)
 
 
 # check --model

@@ -97,7 +97,7 @@ def test_facts_of_one_side(tmp_path, capsys):
     assert run(capsys, a, a / "model.safetensors", "--activation-b", "gelu")[0] == 0
     code, out, _ = run(capsys, a / "model.safetensors", a, "--activation-a", "gelu_tanh")
     assert code == 1
-    assert "gelu where gelu_tanh is meant" in out
+    assert "because: the activation is gelu_tanh in A and gelu in B" in out
     assert "A: " in out
 
 
