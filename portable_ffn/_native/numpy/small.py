@@ -32,8 +32,8 @@ def small(
         return None
     try:
         combine = _checked.get(_key(activation, x, W1, b1, W2, b2, V, c))
-    except AttributeError:
-        return None  # no array: the checks say so
+    except (AttributeError, TypeError):
+        return None  # no array, or one whose shape can't be a key: the checks say so
     return None if combine is None else silently(network, x, W1, b1, W2, b2, V, c, combine, x.dtype)
 
 
