@@ -40,8 +40,8 @@ def small(
         return None
     try:
         steps = _checked.get(_key(activation, x, W1, b1, W2, b2, V, c))
-    except (AttributeError, RuntimeError):
-        return None  # no array, or a nested one that has no shape: the checks say so
+    except (AttributeError, RuntimeError, TypeError):
+        return None  # no array, or one whose shape is none or can't be a key: the checks say so
     if steps is None:
         return None
     recorded, in_place = steps
