@@ -41,7 +41,7 @@ def test_arrays_that_a_network_does_not_take_are_noted(fn, gated, note, tmp_path
     assert report.passed
     (told,) = report.notes
     assert told.startswith(note)
-    assert f"\nnote: {told}\n" in str(report)
+    assert f"\nnote: {told}\n" in f"{report}\n"
     assert json.loads(report.to_json())["notes"] == [told]
     report.to_html(tmp_path / "page.html")
     assert note in (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -165,6 +165,6 @@ def test_without_biases_they_are_none():
         dtypes="float64",
         cases="curve",
     )
-    (plain, gated) = seen
+    plain, gated = seen[0], seen[-1]  # each network is called again, to see whether its first answer stays
     assert [a is None for a in plain] == [False, False, True, False, True]
     assert [a is None for a in gated] == [False, False, True, False, True, False, True]

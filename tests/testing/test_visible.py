@@ -68,7 +68,7 @@ def test_a_tanh_gelu_is_below_the_rounding_of_the_halves():
         network = Network("gelu", "gelu", False, frozenset({"b1", "b2"}), 8, 32, 0, CASES, (dtype,))
         seen[dtype] = effects(network, dtype)["gelu_tanh where gelu is meant"]
     assert seen["float64"] > 1e9
-    assert seen["float32"] > 100.0
+    assert seen["float32"] > 10.0 * SURELY  # it is not looked for further once it is seen
     assert seen["float16"] < 0.2
     assert seen["bfloat16"] < 0.05
 

@@ -129,8 +129,9 @@ def _alike(one: Evidence, simulated: Float64) -> float | None:
         return 0.0 if largest > 3.0 else None
     if not usable[one.outside].any():
         return None
-    with np.errstate(all="ignore"):
-        size, wanted = (float(np.sqrt(np.sum(e * e))) for e in (error, model))
+    top = float(max(np.max(np.abs(error)), np.max(np.abs(model)))) or 1.0
+    error, model = error / top, model / top  # whose squares are finite near overflow too
+    size, wanted = (float(np.sqrt(np.sum(e * e))) for e in (error, model))
     if not 0.0 < wanted < np.inf or not wanted / 2.5 <= size <= 2.5 * wanted:
         return 0.0 if largest > 1.0 or error.size >= _ENOUGH else None
     if error.size < _ENOUGH:
