@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--activation", metavar="NAME", help="the activation; what the model means, with --model")
     parser.add_argument("--gated", action="store_true", help="with the linear branch V, c")
     parser.add_argument("--no-bias", action="store_true", help="without biases")
+    parser.add_argument("--strict", action="store_true", help="an array that the network doesn't take is a failure")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--ffn",
@@ -148,6 +149,7 @@ def _function(args: argparse.Namespace, progress: "_Counting") -> Report:
             activation=args.activation or "relu",
             gated=args.gated,
             bias=not args.no_bias,
+            strict=args.strict,
             progress=progress,
             **_chosen(args),
         )

@@ -1,10 +1,11 @@
 """The check of a network, anybody's, on every backend, device, dtype and case."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from portable_ffn._arrays.typing import Activation, Array, DType
 from portable_ffn.experts import Routing
 from portable_ffn.testing._backends.select import select
+from portable_ffn.testing._inputs.modules import as_network, is_module
 from portable_ffn.testing._mixtures import check_mixture
 from portable_ffn.testing._plan import Plan
 from portable_ffn.testing._report.report import Report
@@ -25,6 +26,8 @@ def check(
     d_ff: int = 32,
     seed: int = 0,
     cases: Iterable[str] | None = None,
+    weights: Mapping[str, str] | None = None,
+    strict: bool = False,
     progress: Callable[[Row], object] | None = None,
     experts: bool = False,
     routing: Routing | None = None,
@@ -40,7 +43,8 @@ def check(
     fn : callable
         The network, called as fn(x, W1, b1, W2, b2), gated as fn(x, W1, b1, W2, b2, V, c), with real arrays of each
         library. A network that takes fewer of them is called with just those, and the report notes what it doesn't
-        take: wrong biases can't be seen in it.
+        take: wrong biases can't be seen in it. Or a module of PyTorch that is called on x alone: the weights are put
+        into a copy of it, as its linear layers hold them, and nothing of the module's is changed.
     activation : str, gate object or callable
         What the network is meant to compute: a name of `portable_ffn.ACTIVATIONS`, a gate such as `ClippedGate`, or
         a callable on one NumPy array.
@@ -53,6 +57,10 @@ def check(
         The sizes of most cases: d_model 1 or more, d_ff zero or more.
     seed : int
         Equal seeds give equal inputs, on every library.
+    weights : dict, optional
+        Of a PyTorch module whose linear layers can't be told apart: the path of the layer that is "W1", "W2", "V".
+    strict : bool
+        Whether it is a failure that an array of the network is not taken, which is a note else.
     cases : several str, optional
         Names of cases, all where not given.
     progress : callable, optional
@@ -91,6 +99,11 @@ def check(
         has |= {"shared": shared, "shared_gate": shared_gate}
         selection, sizes = select(backends, devices, dtypes), (d_model, d_ff)
         return check_mixture(fn, selection, routing, activation, num_experts, sizes, seed, has, progress)
+    subject = fn
+    if is_module(fn):
+        fn, backends = as_network(fn, gated, weights), "torch" if backends is None else backends
+    elif weights is not None:
+        raise TypeError(f"weights are those of a PyTorch module, got {type(fn).__name__}; leave them out")
     plan = Plan(fn, activation, gated, bias, d_model, d_ff, seed, cases)
     selection = select(backends, devices, dtypes)
     rows = [plan.missing(name, reason) for name, reason in selection.missing.items()]
@@ -99,5 +112,5 @@ def check(
     network = plan.network({dtype for place in selection.places for dtype in place.dtypes})
     notes = (plan.note,) if plan.note else ()
     options = {"activation": network.name, "gated": gated, "bias": bias, "d_model": d_model, "d_ff": d_ff, "seed": seed}
-    run = run_of(fn, **options)
-    return Report(tuple(rows), versions, selection.absent, (network,), notes, run, tuple(plan.curves))
+    run = run_of(subject, **options)
+    return Report(tuple(rows), versions, selection.absent, (network,), notes, run, tuple(plan.curves), strict)

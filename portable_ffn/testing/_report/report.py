@@ -33,6 +33,8 @@ class Report(Findings):
         What was checked, by name.
     curves : tuple of Curve
         The shapes of the activations of networks that failed.
+    strict : bool
+        Whether a note, an array that the network doesn't take, is a failure.
     """
 
     __slots__ = ()

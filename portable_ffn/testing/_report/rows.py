@@ -77,6 +77,8 @@ class Findings:
         What was checked, and how it can be checked again.
     curves : tuple of Curve
         The shapes of the activations of networks that failed.
+    strict : bool
+        Whether a note, an array that the network doesn't take, is a failure.
     """
 
     rows: tuple[Row, ...]
@@ -86,6 +88,7 @@ class Findings:
     notes: tuple[str, ...] = ()
     run: Run = NO_RUN
     curves: tuple[Curve, ...] = ()
+    strict: bool = False
 
     @property
     def subject(self) -> str:
@@ -94,9 +97,10 @@ class Findings:
 
     @property
     def passed(self) -> bool:
-        """Whether some row passed, and none failed or raised."""
+        """Whether some row passed, none failed or raised, and, where that is strict, nothing was left unchecked."""
         found = Counter(row.status for row in self.rows)
-        return bool(found["pass"]) and not found["fail"] and not found["error"]
+        clean = bool(found["pass"]) and not found["fail"] and not found["error"]
+        return clean and not (self.strict and self.notes)
 
     def failures(self) -> tuple[Row, ...]:
         """The rows that failed or raised."""
